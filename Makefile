@@ -1,0 +1,48 @@
+# Everything starts here: `make demo`, then `make test`. Each target sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+READY := $(VENV)/.ready
+LOCK := requirements.lock
+JOBS ?= 2
+
+.PHONY: help setup demo test check fix bench upgrade clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv with every locked dependency (quick when it is there)
+
+$(READY): $(LOCK) pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --require-hashes $(LOCK)
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --editable .
+	@touch $(READY)
+
+demo: setup  ## simulate a crowd, aggregate it, compare with the hidden truth
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: setup  ## every test, doctest and README example
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+check: setup  ## ruff, mypy strict, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+fix: setup  ## format, and mend what ruff can mend
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup  ## the figures of the README, measured again (about 20 minutes)
+	@$(BIN)/python -m benchmarks
+
+upgrade: setup  ## lock the newest versions of all dependencies
+	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+		--no-emit-index-url --no-header pyproject.toml --group dev -o $(LOCK)
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) .cache demo-run build *.egg-info

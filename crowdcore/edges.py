@@ -1,0 +1,147 @@
+"""The mergeable statistic: for each pair of workers, their common tasks and their agreements.
+
+With N_ij the tasks that workers i and j both labelled and a_ij those on which they agree, the paper's
+ΣY_iY_j is 2 a_ij − N_ij (two classes). Both are integers, so that sums are exact in any order; workers and pairs are
+sorted, so that equal counts are equal arrays. `EdgeCounts` also carries what the intervals need beside the pairs: for
+each worker the number of labels, and Σ (r − 1)(r − 2) over its tasks of r labels (ordered pairs of distinct peers).
+
+>>> from crowdcore.labels import group_labels
+>>> crowd = group_labels([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 1], n_tasks=2, n_workers=2, n_classes=2)
+>>> edges = EdgeCounts.of(crowd.labels, workers=["ann", "bob"], classes=["no", "yes"])
+>>> edges.n_common, edges.n_agree
+(array([2]), array([1]))
+>>> edges + EdgeCounts.zero() == edges
+True
+>>> edges - edges == EdgeCounts.zero()
+True
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crowdcore.labels import Ints, TaskLabels
+from crowdcore.pairs import PairTally, sorted_pairs
+
+Names = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeCounts:
+    """Pairwise agreement counts of a crowd; add, subtract, compare.
+
+    Attributes:
+        workers: (workers,) ids, sorted.
+        n_labels: (workers,) tasks labelled.
+        n_triples: (workers,) Σ (r − 1)(r − 2) over the worker's tasks, r the labels of the task.
+        first, second: (edges,) positions in `workers`, first < second, sorted by (first, second).
+        n_common, n_agree: (edges,) common tasks; those with the same label.
+        classes: the labels seen, sorted.
+        n_sampled: tasks with so many labels that only a part of their pairs was counted.
+    """
+
+    workers: Names
+    n_labels: Ints
+    n_triples: Ints
+    first: Ints
+    second: Ints
+    n_common: Ints
+    n_agree: Ints
+    classes: tuple[str, ...]
+    n_sampled: int = 0
+
+    @classmethod
+    def zero(cls) -> "EdgeCounts":
+        """No workers, no pairs."""
+        none = np.empty(0, np.int64)
+        return cls(np.empty(0, object), none, none, none, none, none, none, ())
+
+    @classmethod
+    def of(cls, labels: TaskLabels, workers: Sequence[str] | Names, classes: Sequence[str]) -> "EdgeCounts":
+        """Counts the pairs of `labels`, whose worker codes stand for `workers` and class codes for `classes`."""
+        tally = PairTally()
+        tally.add(labels)
+        seen = np.flatnonzero(np.bincount(labels.label, minlength=len(classes)))
+        return cls.from_tally(tally, workers, tuple(classes[k] for k in seen))
+
+    @classmethod
+    def from_tally(cls, tally: PairTally, workers: Sequence[str] | Names, classes: Iterable[str]) -> "EdgeCounts":
+        """The counts of `tally`, whose worker codes stand for `workers`; workers without a label are left out."""
+        names = np.asarray(workers, object)
+        n_labels, n_triples = tally.by_worker(len(names))
+        present = np.flatnonzero(n_labels)
+        rank = present[np.argsort(names[present], kind="stable")]
+        position = np.full(len(names), -1, np.int64)
+        position[rank] = np.arange(len(rank))
+        first, second, n_common, n_agree = tally.pairs()
+        a, b = position[first], position[second]
+        a, b, n_common, n_agree = sorted_pairs(np.minimum(a, b), np.maximum(a, b), n_common, n_agree, len(rank))
+        found = tuple(sorted(set(classes)))
+        return cls(names[rank], n_labels[rank], n_triples[rank], a, b, n_common, n_agree, found, tally.n_sampled)
+
+    @classmethod
+    def sum(cls, parts: Iterable["EdgeCounts"]) -> "EdgeCounts":
+        """All `parts` together."""
+        return cls._combine([(part, 1) for part in parts])
+
+    def __add__(self, other: "EdgeCounts") -> "EdgeCounts":
+        return self._combine([(self, 1), (other, 1)])
+
+    def __sub__(self, other: "EdgeCounts") -> "EdgeCounts":
+        return self._combine([(self, 1), (other, -1)])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EdgeCounts):
+            return NotImplemented
+        return self.n_sampled == other.n_sampled and all(
+            np.array_equal(mine, theirs) for mine, theirs in zip(self.arrays(), other.arrays(), strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Everything that is compared, but for the classes, which only grow."""
+        return (
+            self.workers, self.n_labels, self.n_triples, self.first, self.second, self.n_common, self.n_agree,
+        )  # fmt: skip
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers there are."""
+        return len(self.workers)
+
+    @property
+    def n_edges(self) -> int:
+        """How many pairs of workers have a common task."""
+        return len(self.first)
+
+    @classmethod
+    def _combine(cls, parts: Sequence[tuple["EdgeCounts", int]]) -> "EdgeCounts":
+        parts = [(part, sign) for part, sign in parts if part.n_workers or part.n_sampled or part.classes]
+        if not parts:
+            return cls.zero()
+        if len(parts) == 1 and parts[0][1] == 1:
+            return parts[0][0]
+        names, where = np.unique(np.concatenate([part.workers for part, _ in parts]), return_inverse=True)
+        places = np.split(where, np.cumsum([part.n_workers for part, _ in parts])[:-1])
+        n_labels, n_triples = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+        for (part, sign), place in zip(parts, places, strict=True):
+            n_labels[place] += sign * part.n_labels
+            n_triples[place] += sign * part.n_triples
+        present = np.flatnonzero((n_labels != 0) | (n_triples != 0))
+        position = np.full(len(names), -1, np.int64)
+        position[present] = np.arange(len(present))
+        first = np.concatenate([place[part.first] for (part, _), place in zip(parts, places, strict=True)])
+        second = np.concatenate([place[part.second] for (part, _), place in zip(parts, places, strict=True)])
+        n_common = np.concatenate([sign * part.n_common for part, sign in parts])
+        n_agree = np.concatenate([sign * part.n_agree for part, sign in parts])
+        first, second, n_common, n_agree = sorted_pairs(first, second, n_common, n_agree, len(names))
+        classes = tuple(sorted({name for part, _ in parts for name in part.classes}))
+        n_sampled = sum(sign * part.n_sampled for part, sign in parts)
+        return cls(
+            names[present], n_labels[present], n_triples[present], position[first], position[second],
+            n_common, n_agree, classes, n_sampled,
+        )  # fmt: skip

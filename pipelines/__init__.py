@@ -1,0 +1,1 @@
+"""The wiring: Beam transforms and commands around `crowdcore`."""

@@ -1,0 +1,23 @@
+"""What can be wrong with what crowdbeam is asked to do. Bad data is no error: it goes to the rejects.
+
+CrowdbeamError
+├── InvalidSettingError    a setting that cannot be used; nothing has run
+├── InputError             an input that cannot be used at all; nothing has run
+└── RunError               a run that began and did not finish
+"""
+
+
+class CrowdbeamError(Exception):
+    """Base of every error that crowdbeam raises on purpose; its message is a sentence for the user."""
+
+
+class InvalidSettingError(CrowdbeamError):
+    """A setting that cannot be used; the message says what it takes."""
+
+
+class InputError(CrowdbeamError):
+    """An input that cannot be used: missing, unreadable, or without the columns it needs."""
+
+
+class RunError(CrowdbeamError):
+    """A run that began and did not finish; the output folder holds no new result."""

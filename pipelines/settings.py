@@ -1,0 +1,138 @@
+"""What a run is told: checked before anything runs."""
+
+from dataclasses import dataclass, field
+
+from pipelines.errors import InvalidSettingError
+
+MODELS = ("one-coin",)
+WEIGHTS = ("identity", "binary", "squared", "saturating")
+SOLVERS = ("newton", "paper")
+STARTS = ("auto", "half", "spectral", "random")
+MULTICLASS = ("one-coin", "one-vs-rest")
+REPEATS = ("last", "first", "error")
+INPUT_FORMATS = ("auto", "parquet", "avro", "csv", "jsonl")
+OUTPUT_FORMATS = ("parquet", "avro", "csv", "jsonl")
+FIELDS = ("task", "worker", "label", "time")
+
+
+@dataclass(frozen=True)
+class AggregateSettings:
+    """How labels become skills and answers.
+
+    Attributes:
+        model: "one-coin": one skill a worker.
+        weights: how much a pair of workers with N common tasks counts: identity N, binary 1, squared N²,
+            saturating N / (1 + N / saturation).
+        saturation: n0 of the saturating weights.
+        solver: "newton" (fast) or "paper" (the paper's update, worker by worker).
+        start: "half" (all skills at 0.5), "spectral", "random", or "auto": several, the lowest loss wins.
+        seed: of the random starts.
+        multiclass: "one-coin" (log of the likelihood ratio) or "one-vs-rest" (the paper's).
+        classes: the classes, if known; labels outside them are rejected. Empty: the labels seen.
+        repeats: which of several labels by one worker on one task counts.
+        min_labels: tasks with fewer workers get the status too-few-labels.
+        confidence: of the intervals of the skills.
+        probabilities: whether each score row holds the probability of every class.
+        shards: how many parts the tasks are split into; 0: chosen from the size of the input.
+    """
+
+    model: str = "one-coin"
+    weights: str = "identity"
+    saturation: float = 10.0
+    solver: str = "newton"
+    start: str = "auto"
+    seed: int = 0
+    multiclass: str = "one-coin"
+    classes: tuple[str, ...] = ()
+    repeats: str = "last"
+    min_labels: int = 1
+    confidence: float = 0.9
+    probabilities: bool = False
+    shards: int = 0
+
+    def __post_init__(self) -> None:
+        _one_of("model", self.model, MODELS)
+        _one_of("weights", self.weights, WEIGHTS)
+        _one_of("solver", self.solver, SOLVERS)
+        _one_of("start", self.start, STARTS)
+        _one_of("multiclass", self.multiclass, MULTICLASS)
+        _one_of("repeats", self.repeats, REPEATS)
+        _at_least("saturation", self.saturation, 1e-9)
+        _at_least("min-labels", self.min_labels, 1)
+        _at_least("seed", self.seed, 0)
+        _between("shards", self.shards, 0, 65_535)
+        if not 0 < self.confidence < 1:
+            raise InvalidSettingError(f"--confidence is {self.confidence}; it takes a number between 0 and 1.")
+        if len(set(self.classes)) != len(self.classes):
+            raise InvalidSettingError("--classes names a class twice; name each once.")
+        if len(self.classes) == 1:
+            raise InvalidSettingError(f"--classes names {self.classes[0]!r} alone; name at least two classes.")
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """One run of `crowdbeam aggregate`.
+
+    Attributes:
+        inputs: files, folders or globs with labels.
+        output: the run folder.
+        aggregate: how labels become skills and answers.
+        columns: what the fields task, worker, label and time are called in the inputs, where they differ.
+        gold: files with known answers (columns task and label).
+        input_format: "auto": by the file's name.
+        output_format: of the tables in the run folder.
+        overwrite: whether a finished run in `output` may be replaced.
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    aggregate: AggregateSettings = field(default_factory=AggregateSettings)
+    columns: tuple[tuple[str, str], ...] = ()
+    gold: tuple[str, ...] = ()
+    input_format: str = "auto"
+    output_format: str = "parquet"
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("input-format", self.input_format, INPUT_FORMATS)
+        _one_of("output-format", self.output_format, OUTPUT_FORMATS)
+        for name, column in self.columns:
+            _one_of("columns", name, FIELDS)
+            if not column:
+                raise InvalidSettingError(f"--columns gives {name} no column; write {name}=NAME.")
+        if len({name for name, _ in self.columns}) != len(self.columns):
+            raise InvalidSettingError("--columns names a field twice; name each once.")
+
+    def column(self, name: str) -> str:
+        """What the field `name` is called in the inputs."""
+        return dict(self.columns).get(name, name)
+
+
+def parse_columns(text: str) -> tuple[tuple[str, str], ...]:
+    """Reads ``task=item_id,worker=annotator_id``.
+
+    >>> parse_columns("task=item_id,label=answer")
+    (('task', 'item_id'), ('label', 'answer'))
+    """
+    pairs = []
+    for part in filter(None, text.split(",")):
+        name, equals, column = part.partition("=")
+        if not equals:
+            raise InvalidSettingError(f"--columns holds {part!r}; write FIELD=COLUMN, for example task=item_id.")
+        pairs.append((name.strip(), column.strip()))
+    return tuple(pairs)
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidSettingError(f"--{name} is {value!r}; it takes {', '.join(choices)}.")
+
+
+def _at_least(name: str, value: float, low: float) -> None:
+    if not value >= low:
+        raise InvalidSettingError(f"--{name} is {value}; it takes a number of at least {low:g}.")
+
+
+def _between(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InvalidSettingError(f"--{name} is {value}; it takes a number from {low} to {high}.")
