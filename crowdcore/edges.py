@@ -65,7 +65,7 @@ class EdgeCounts:
         tally = PairTally()
         tally.add(labels)
         seen = np.flatnonzero(np.bincount(labels.label, minlength=len(classes)))
-        return cls.from_tally(tally, workers, tuple(classes[k] for k in seen))
+        return cls.from_tally(tally, workers, tuple(classes[k] for k in seen.tolist()))
 
     @classmethod
     def from_tally(cls, tally: PairTally, workers: Sequence[str] | Names, classes: Iterable[str]) -> "EdgeCounts":
@@ -131,14 +131,16 @@ class EdgeCounts:
         for (part, sign), place in zip(parts, places, strict=True):
             n_labels[place] += sign * part.n_labels
             n_triples[place] += sign * part.n_triples
-        present = np.flatnonzero((n_labels != 0) | (n_triples != 0))
-        position = np.full(len(names), -1, np.int64)
-        position[present] = np.arange(len(present))
         first = np.concatenate([place[part.first] for (part, _), place in zip(parts, places, strict=True)])
         second = np.concatenate([place[part.second] for (part, _), place in zip(parts, places, strict=True)])
         n_common = np.concatenate([sign * part.n_common for part, sign in parts])
         n_agree = np.concatenate([sign * part.n_agree for part, sign in parts])
         first, second, n_common, n_agree = sorted_pairs(first, second, n_common, n_agree, len(names))
+        stays = (n_labels != 0) | (n_triples != 0)
+        stays[first] = stays[second] = True  # a corrected label changes pairs and no worker's counts
+        present = np.flatnonzero(stays)
+        position = np.full(len(names), -1, np.int64)
+        position[present] = np.arange(len(present))
         classes = tuple(sorted({name for part, _ in parts for name in part.classes}))
         n_sampled = sum(sign * part.n_sampled for part, sign in parts)
         return cls(

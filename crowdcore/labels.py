@@ -108,7 +108,7 @@ def group_labels(
     """
     if repeats not in REPEATS:
         raise InvalidOptionError(f"repeats is {repeats!r}; it takes {', '.join(REPEATS)}")
-    task, worker, label = np.asarray(task), np.asarray(worker), np.asarray(label)
+    task, worker, label = _codes(task), _codes(worker), _codes(label)
     if not task.shape == worker.shape == label.shape:
         raise InvalidLabelsError("task, worker and label must be arrays of one length")
     order = order_by(worker, task, limits=(n_workers, n_tasks))
@@ -125,6 +125,11 @@ def group_labels(
     np.cumsum(np.bincount(task[order], minlength=n_tasks), out=starts[1:])
     labels = TaskLabels(starts, worker[order], label[order], n_workers, n_classes)
     return GroupedLabels(labels, received, order, contradictions)
+
+
+def _codes(values: ArrayLike) -> Ints:
+    codes = np.asarray(values)
+    return codes if codes.size else codes.astype(np.int64)
 
 
 @dataclass(frozen=True)

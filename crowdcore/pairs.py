@@ -1,8 +1,8 @@
 """Counting pairs: every two labels of a task, as fast as numpy goes.
 
 A task with r labels has r (r − 1)/2 pairs. Above `MAX_PAIRS` a part of them is counted: with the labels in a circle, in
-the order of their worker ids, each is paired with those at `MAX_PAIRS // r` distances spread evenly over half the circle.
-The choice depends on the task's labels alone, and each worker keeps the same number of pairs.
+the order of their worker ids, each is paired with those at `MAX_PAIRS // r` distances spread evenly over half the
+circle. The choice depends on the task's labels alone, and each worker keeps the same number of pairs.
 """
 
 from dataclasses import dataclass, field
@@ -35,11 +35,14 @@ class PairTally:
     _n_labels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _n_triples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def add(self, labels: TaskLabels, pairs: "Pairs | None" = None) -> None:
-        """Adds the pairs of `labels`; `pairs`, if given, are `pairs_of(labels)` made elsewhere."""
-        pairs = pairs_of(labels) if pairs is None else pairs
+    def add(self, labels: TaskLabels) -> None:
+        """Adds the pairs of `labels`."""
+        self.add_pairs(pairs_of(labels), labels.n_workers)
+
+    def add_pairs(self, pairs: "Pairs", n_workers: int) -> None:
+        """Adds pairs whose worker codes are below `n_workers`."""
         self.n_sampled += pairs.n_sampled
-        n_workers = max(labels.n_workers, len(self._n_labels))
+        n_workers = max(n_workers, len(self._n_labels))
         self._n_labels = _grown(self._n_labels, n_workers)
         self._n_triples = _grown(self._n_triples, n_workers)
         self._n_labels[: len(pairs.n_labels)] += pairs.n_labels
@@ -76,7 +79,8 @@ class PairTally:
             table = np.zeros((room, room), np.int64)
             table[:size, :size] = self._dense
             self._dense, size = table, room
-        np.add.at(self._dense.reshape(-1), pairs.first * size + pairs.second, pairs.count)
+        cell = pairs.first.astype(np.int64, copy=False) * size + pairs.second  # narrow codes would overflow
+        np.add.at(self._dense.reshape(-1), cell, pairs.count)
 
     def _settle(self) -> None:
         if not self._pending:
@@ -136,9 +140,14 @@ def pairs_of(labels: TaskLabels) -> Pairs:
     )
 
 
+def is_sampled(sizes: Ints) -> NDArray[np.bool_]:
+    """Which tasks of so many labels have more pairs than are counted."""
+    return sizes * (sizes - 1) // 2 > MAX_PAIRS
+
+
 def _places(size: int) -> tuple[Ints, Ints]:
     """Which labels of a task of `size` labels are paired."""
-    if size * (size - 1) // 2 <= MAX_PAIRS:
+    if not is_sampled(np.array(size)):
         one, other = np.triu_indices(size, 1)
         return one, other
     half = (size - 1) // 2

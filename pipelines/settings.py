@@ -29,6 +29,8 @@ class AggregateSettings:
         seed: of the random starts.
         multiclass: "one-coin" (log of the likelihood ratio) or "one-vs-rest" (the paper's).
         classes: the classes, if known; labels outside them are rejected. Empty: the labels seen.
+        class_prior: (class, frequency) pairs for all of `classes`; empty: all alike.
+        prior_strength: how much a skill known from an earlier run counts: common tasks' worth of evidence.
         repeats: which of several labels by one worker on one task counts.
         min_labels: tasks with fewer workers get the status too-few-labels.
         confidence: of the intervals of the skills.
@@ -44,6 +46,8 @@ class AggregateSettings:
     seed: int = 0
     multiclass: str = "one-coin"
     classes: tuple[str, ...] = ()
+    class_prior: tuple[tuple[str, float], ...] = ()
+    prior_strength: float = 10.0
     repeats: str = "last"
     min_labels: int = 1
     confidence: float = 0.9
@@ -67,6 +71,11 @@ class AggregateSettings:
             raise InvalidSettingError("--classes names a class twice; name each once.")
         if len(self.classes) == 1:
             raise InvalidSettingError(f"--classes names {self.classes[0]!r} alone; name at least two classes.")
+        _at_least("prior-strength", self.prior_strength, 0)
+        if self.class_prior and sorted(name for name, _ in self.class_prior) != sorted(self.classes):
+            raise InvalidSettingError("--class-prior must name the classes of --classes, each once.")
+        if self.class_prior and not all(0 < share < 1 for _, share in self.class_prior):
+            raise InvalidSettingError("--class-prior takes frequencies between 0 and 1, for example yes=0.2,no=0.8.")
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ class BatchSettings:
         aggregate: how labels become skills and answers.
         columns: what the fields task, worker, label and time are called in the inputs, where they differ.
         gold: files with known answers (columns task and label).
+        prior_skills: a finished run, or a file with the columns worker and skill: what is known of the workers.
         input_format: "auto": by the file's name.
         output_format: of the tables in the run folder.
         overwrite: whether a finished run in `output` may be replaced.
@@ -89,6 +99,7 @@ class BatchSettings:
     aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     columns: tuple[tuple[str, str], ...] = ()
     gold: tuple[str, ...] = ()
+    prior_skills: str = ""
     input_format: str = "auto"
     output_format: str = "parquet"
     overwrite: bool = False

@@ -1,0 +1,1 @@
+"""Peer methods to compare with, one a file."""

@@ -1,0 +1,169 @@
+"""The least-squares problem behind the skills: agreements C_ij of pairs of workers, weights B_ij, bounds.
+
+    L(x) = Σ_{i<j} B_ij (C_ij − x_i x_j)² + Σ_i λ_i (x_i − x⁰_i)²,      |x_i| ≤ b_i
+
+With d = B x² + λ and p = (B∘C) x + λ x⁰ (B and B∘C as symmetric matrices), half the gradient is x d − p, and p / d is
+the exact minimum along each coordinate. Only the upper triangles are kept: a product with the whole matrix is one with
+the triangle plus one with its transpose.
+
+The problem falls apart into one per connected component. Sums are kept by component, so that every component gets the
+same steps as it would alone.
+
+>>> triangle = AgreementProblem.of([0, 0, 1], [1, 2, 2], weight=[1, 1, 1], target=[0.72, 0.63, 0.56], bounds=np.ones(3))
+>>> triangle.loss(np.array([0.9, 0.8, 0.7])).round(12)
+array([0.])
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from crowdcore.components import Components
+from crowdcore.labels import Ints
+from crowdcore.weights import Floats
+
+
+@dataclass(frozen=True)
+class AgreementProblem:
+    """Weighted agreements of pairs of workers; see the module's equation.
+
+    Attributes:
+        first, second: (edges,) positions of the workers, sorted by (first, second).
+        weight: (edges,) B.
+        target: (edges,) C.
+        bounds: (workers,) b.
+        fixed: (workers,) True for gold, whose x is its bound and never moves.
+        prior: (workers,) x⁰.
+        prior_strength: (workers,) λ, 0 where nothing is known beforehand.
+        parts: components of the pairs that matter: both bounds and the weight above 0.
+    """
+
+    first: Ints
+    second: Ints
+    weight: Floats
+    target: Floats
+    bounds: Floats
+    fixed: NDArray[np.bool_]
+    prior: Floats
+    prior_strength: Floats
+    parts: Components
+    upper: sp.csr_array
+    upper_target: sp.csr_array
+
+    @classmethod
+    def of(
+        cls,
+        first: ArrayLike,
+        second: ArrayLike,
+        *,
+        weight: ArrayLike,
+        target: ArrayLike,
+        bounds: Floats,
+        fixed: NDArray[np.bool_] | None = None,
+        prior: Floats | None = None,
+        prior_strength: Floats | None = None,
+    ) -> "AgreementProblem":
+        """Leaves out the pairs that no skill within the bounds can change, and sorts the others."""
+        n_workers = len(bounds)
+        one, other = np.asarray(first, np.int64), np.asarray(second, np.int64)
+        weights, targets = np.asarray(weight, np.float64), np.asarray(target, np.float64)
+        matters = (weights > 0) & (bounds[one] > 0) & (bounds[other] > 0)
+        if not matters.all():
+            one, other, weights, targets = one[matters], other[matters], weights[matters], targets[matters]
+        if np.any(np.diff(one) < 0):
+            order = np.argsort(one, kind="stable")
+            one, other, weights, targets = one[order], other[order], weights[order], targets[order]
+        starts = np.searchsorted(one, np.arange(n_workers + 1)).astype(np.int32)
+        columns, shape = other.astype(np.int32), (n_workers, n_workers)
+        nothing = np.zeros(n_workers)
+        return cls(
+            one, other, weights, targets, bounds,
+            np.zeros(n_workers, bool) if fixed is None else fixed,
+            nothing if prior is None else prior,
+            nothing if prior_strength is None else prior_strength,
+            Components.of(n_workers, one, other),
+            sp.csr_array((weights, columns, starts), shape=shape),
+            sp.csr_array((weights * targets, columns, starts), shape=shape),
+        )  # fmt: skip
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers there are, gold included."""
+        return len(self.bounds)
+
+    def clip(self, x: Floats) -> Floats:
+        """The nearest point within the bounds, gold at its place."""
+        return np.where(self.fixed, self.bounds, np.clip(x, -self.bounds, self.bounds))
+
+    def at(self, x: Floats) -> "Point":
+        """What the solvers need to know at `x`."""
+        diagonal = symmetric_product(self.upper, x * x) + self.prior_strength
+        pull = symmetric_product(self.upper_target, x) + self.prior_strength * self.prior
+        share = x * x * (0.5 * (diagonal + self.prior_strength)) - x * (pull + self.prior_strength * self.prior)
+        return Point(x, diagonal, pull, self.by_component(share))
+
+    def by_component(self, values: Any) -> Floats:
+        """(components,) sums of a (workers,) array."""
+        sums = np.bincount(self.parts.component, values, minlength=self.parts.n_components)
+        return sums.astype(np.float64, copy=False)
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """(workers,) for each worker the value of its component."""
+        return values[self.parts.component]
+
+    def loss(self, x: Floats) -> Floats:
+        """(components,) the loss at `x`, without cancellation."""
+        misfit = self.target - x[self.first] * x[self.second]
+        edge_part = self.parts.component[self.first]
+        fit = np.bincount(edge_part, self.weight * misfit * misfit, minlength=self.parts.n_components)
+        return fit + self.by_component(self.prior_strength * (x - self.prior) ** 2)
+
+    def curvature(self, x: Floats) -> sp.csr_array:
+        """The upper triangle of half the Hessian, without its diagonal: B (2 x_i x_j − C)."""
+        products = np.repeat(2 * x, np.diff(self.upper.indptr))
+        products *= x[self.upper.indices]
+        products *= self.upper.data
+        products -= self.upper_target.data
+        return sp.csr_array((products, self.upper.indices, self.upper.indptr), shape=self.upper.shape)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point and what was computed there.
+
+    Attributes:
+        x: (workers,) skills.
+        diagonal: (workers,) d = B x² + λ.
+        pull: (workers,) p = (B∘C) x + λ x⁰.
+        level: (components,) the loss, but for a constant.
+    """
+
+    x: Floats
+    diagonal: Floats
+    pull: Floats
+    level: Floats
+
+    @property
+    def gradient(self) -> Floats:
+        """(workers,) half the gradient."""
+        gradient: Floats = self.x * self.diagonal - self.pull
+        return gradient
+
+    @property
+    def scale(self) -> Floats:
+        """(workers,) the diagonal, 1 where it is 0 (the loss does not depend on that worker)."""
+        return np.where(self.diagonal > 0, self.diagonal, 1.0)
+
+    @property
+    def coordinate_minimum(self) -> Floats:
+        """(workers,) where each worker would go if the others stood still."""
+        return np.where(self.diagonal > 0, self.pull / self.scale, self.x)
+
+
+def symmetric_product(upper: sp.csr_array, v: Floats) -> Floats:
+    """The product of a symmetric matrix without diagonal, given by its upper triangle, with `v`."""
+    product: Floats = upper @ v + upper.T @ v
+    return product

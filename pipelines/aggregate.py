@@ -1,0 +1,112 @@
+"""AggregateLabels: the road from labels to skills and answers, in one chain."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.agree import CountAgreements
+from pipelines.counts import CountsCombineFn
+from pipelines.parse import ParseRows
+from pipelines.score import ScoreTasks
+from pipelines.settings import AggregateSettings
+from pipelines.shard import ShardByTask
+from pipelines.solve import SolveSkills
+from pipelines.spill import Spill
+from pipelines.tables import rows_of
+
+DEFAULT_SHARDS = 16
+_RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph"}
+
+
+@dataclass
+class AggregateLabels(beam.PTransform):
+    """Turns label rows into answers, skills, edges and the graph's verdict, window by window.
+
+    Input: rows with task, worker, label and, if known, submitted_at_us (mappings, named tuples or `beam.Row`).
+    Output: a dictionary of collections: "scores", "skills", "edges", "graph" and "rejects" hold the rows of the schemas
+    of those names, "counts" one dictionary a window.
+
+    >>> import apache_beam as beam
+    >>> labels = [("t1", "ann", "yes"), ("t1", "bob", "yes"), ("t1", "cat", "no"), ("t2", "ann", "no")]
+    >>> with beam.Pipeline("FnApiRunner") as pipeline:
+    ...     rows = pipeline | beam.Create([dict(zip(("task", "worker", "label"), label)) for label in labels])
+    ...     found = rows | AggregateLabels()
+    ...     answers = found["scores"] | beam.Map(lambda row: print(row.task, row.label, row.status))
+    t1 yes ok
+    t2 no single-label
+
+    Attributes:
+        settings: how labels become skills and answers.
+        gold: rows with task and label: known answers, in the same windows as the labels.
+        prior_skills: skills of workers, known from earlier runs.
+        threads: how many threads a step may use.
+    """
+
+    settings: AggregateSettings = field(default_factory=AggregateSettings)
+    gold: Any = None
+    prior_skills: Mapping[str, float] = field(default_factory=dict)
+    threads: int = 1
+
+    def expand(self, rows: beam.PCollection[Any]) -> dict[str, Any]:
+        """Wires the steps."""
+        parsed = [rows | "ParseLabels" >> ParseRows(self.settings.classes)]
+        if self.gold is not None:
+            parsed.append(self.gold | "ParseGold" >> ParseRows(self.settings.classes, "gold"))
+        joined = {
+            tag: [one[tag] for one in parsed] | f"Flatten{tag.capitalize()}" >> beam.Flatten()
+            for tag in ("blocks", "rejects", "counts")
+        }
+        blocks = AggregateBlocks(self.settings, self.prior_skills, self.threads)
+        found = joined["blocks"] | "AggregateBlocks" >> blocks
+        rejects = (joined["rejects"], found["rejects"]) | "FlattenAllRejects" >> beam.Flatten()
+        counts = (joined["counts"], found["counts"]) | "FlattenAllCounts" >> beam.Flatten()
+        results = {
+            name: found[name] | f"Rows{name.capitalize()}" >> beam.FlatMap(_rows, record)
+            for name, record in _RECORDS.items()
+        }
+        results["rejects"] = rejects | "RowsRejects" >> beam.FlatMap(lambda data: rows_of("reject", data))
+        results["counts"] = counts | "AddCounts" >> AddCounts() | "ReadCounts" >> beam.Map(json.loads)
+        return results
+
+
+@dataclass
+class AggregateBlocks(beam.PTransform):
+    """The same road in blocks: label blocks in; numbered tables, counts and the solver's account out."""
+
+    settings: AggregateSettings = field(default_factory=AggregateSettings)
+    prior_skills: Mapping[str, float] = field(default_factory=dict)
+    threads: int = 1
+    spill: Spill = field(default_factory=Spill)
+
+    def expand(self, blocks: beam.PCollection[bytes]) -> dict[str, Any]:
+        """Wires the steps."""
+        shards = blocks | "ShardByTask" >> ShardByTask(self.settings.shards or DEFAULT_SHARDS, self.threads, self.spill)
+        agreed = shards | "CountAgreements" >> CountAgreements(self.settings.repeats, self.threads, self.spill)
+        solved = agreed["edges"] | "SolveSkills" >> SolveSkills(self.settings, self.prior_skills)
+        scored = agreed["shards"] | "ScoreTasks" >> ScoreTasks(solved["model"], self.settings, self.threads, self.spill)
+        counts = (agreed["counts"], solved["counts"], scored["counts"]) | "FlattenCounts" >> beam.Flatten()
+        return {
+            "scores": scored["scores"],
+            "skills": solved["skills"],
+            "edges": solved["edges"],
+            "graph": solved["graph"],
+            "rejects": agreed["rejects"],
+            "counts": counts,
+            "fit": solved["fit"],
+        }
+
+
+@dataclass
+class AddCounts(beam.PTransform):
+    """Adds up counts: one total a window."""
+
+    def expand(self, counts: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
+        """Wires the step."""
+        return counts | "SumCounts" >> beam.CombineGlobally(CountsCombineFn()).without_defaults()
+
+
+def _rows(numbered: tuple[int, bytes], record: str) -> Iterator[Any]:
+    return rows_of(record, numbered[1])

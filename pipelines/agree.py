@@ -1,0 +1,152 @@
+"""Agreeing: the labels of task shards in; compact task shards and one table of worker-pair counts out."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crowdcore.edges import EdgeCounts
+from crowdcore.pairs import Pairs, PairTally, pairs_of
+from pipelines import progress
+from pipelines.blocks import LabelBlock
+from pipelines.counts import pack_counts
+from pipelines.edge_frames import EdgeCountsCombineFn, pack_edges
+from pipelines.grouped import Contradiction, group_blocks
+from pipelines.spill import Spill
+from pipelines.tables import reject_table, to_bytes
+from pipelines.threaded import ThreadedFn
+
+
+@dataclass
+class CountAgreements(beam.PTransform):
+    """Counts, for each pair of workers, their common tasks and their agreements.
+
+    Input: pairs of a shard's number and its blocks. Output: "shards", tokens of compact task shards with one label per
+    task and worker; "edges", one frame of `EdgeCounts` a window; "rejects" and "counts".
+    """
+
+    repeats: str = "last"
+    threads: int = 1
+    spill: Spill = field(default_factory=Spill)
+
+    def expand(self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]) -> dict[str, Any]:
+        """Wires the steps."""
+        grouped = shards | "GroupTasks" >> beam.ParDo(
+            _GroupTasksFn(self.repeats, self.threads, self.spill)
+        ).with_outputs("shards", "edges", "rejects", "counts")
+        merged = grouped["edges"] | "MergeEdges" >> beam.CombineGlobally(EdgeCountsCombineFn()).without_defaults()
+        return {
+            "shards": grouped["shards"],
+            "edges": merged,
+            "rejects": grouped["rejects"],
+            "counts": grouped["counts"],
+        }
+
+
+@dataclass(frozen=True)
+class _GroupedShard:
+    token: bytes
+    pairs: Pairs
+    workers: pa.LargeStringArray
+    classes: list[str]
+    contradictions: Sequence[Contradiction]
+    counts: dict[str, int]
+
+
+@dataclass
+class _BundleTotal:
+    """What a bundle adds up for one window: worker codes are given out as workers appear."""
+
+    tally: PairTally = field(default_factory=PairTally)
+    workers: pa.LargeStringArray = field(default_factory=lambda: pa.array([], pa.large_string()))
+    classes: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, shard: _GroupedShard) -> None:
+        code = self._codes(shard.workers)
+        pairs, size = shard.pairs, len(self.workers)
+        spread = Pairs(
+            code[pairs.first],
+            code[pairs.second],
+            pairs.count,
+            _scattered(pairs.n_labels, code, size),
+            _scattered(pairs.n_triples, code, size),
+            pairs.n_sampled,
+        )
+        self.tally.add_pairs(spread, size)
+        self.classes.update(shard.classes)
+        self.counts.update(shard.counts)
+
+    def _codes(self, names: pa.LargeStringArray) -> Any:
+        found = pc.index_in(names, value_set=self.workers)
+        if found.null_count:
+            fresh = names.filter(found.is_null())
+            self.workers = pa.concat_arrays([self.workers, fresh])
+            found = pc.index_in(names, value_set=self.workers)
+        return found.to_numpy()
+
+    def edges(self) -> bytes:
+        workers = self.workers.to_numpy(zero_copy_only=False)
+        return pack_edges(EdgeCounts.from_tally(self.tally, workers, self.classes))
+
+
+class _GroupTasksFn(ThreadedFn):
+    """Groups shards in threads and adds up their pairs; one edge frame a bundle and window."""
+
+    def __init__(self, repeats: str, threads: int, spill: Spill) -> None:
+        super().__init__(threads)
+        self._repeats = repeats
+        self._spill = spill
+        self._totals: dict[Any, _BundleTotal] = {}
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._totals = {}
+
+    def work(self, element: tuple[int, Iterable[bytes]]) -> _GroupedShard:
+        number, tokens = element
+        blocks = [LabelBlock.from_bytes(self._spill.get(token)) for token in tokens]
+        grouping = group_blocks(number, blocks, self._repeats)
+        shard = grouping.shard
+        token = self._spill.put(shard.to_bytes())
+        present = np.bincount(shard.labels.label, minlength=len(shard.classes)) > 0
+        classes = shard.classes.filter(pa.array(present)).to_pylist()
+        progress.add("count agreements", grouping.counts["labels_used"])
+        return _GroupedShard(
+            token, pairs_of(shard.labels), shard.workers, classes, grouping.contradictions, grouping.counts
+        )
+
+    def emit(self, result: _GroupedShard, window: Any) -> Iterable[tuple[str, Any]]:
+        self._totals.setdefault(window, _BundleTotal()).add(result)
+        yield "shards", result.token
+        if result.contradictions:
+            yield "rejects", to_bytes(reject_table([_reject_of(one) for one in result.contradictions]))
+
+    def close(self) -> Iterable[tuple[str, Any, Any]]:
+        for window, total in self._totals.items():
+            yield "edges", total.edges(), window
+            yield "counts", pack_counts(total.counts), window
+        self._totals = {}
+
+
+def _scattered(values: Any, code: Any, size: int) -> Any:
+    spread = np.zeros(size, np.int64)
+    spread[code] = values
+    return spread
+
+
+def _reject_of(one: Contradiction) -> dict[str, Any]:
+    record = {"task": one.task, "worker": one.worker, "label": one.label}
+    return {
+        "record": json.dumps(record, ensure_ascii=False),
+        "reason": "contradicting-repeat",
+        "detail": "The worker gave this task different labels; none of them counts.",
+        "source": one.path,
+        "position": -1,
+    }

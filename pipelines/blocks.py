@@ -1,0 +1,152 @@
+"""Label blocks: many labels in one frame, each block with its own dictionaries of workers and classes.
+
+Tasks are split into shards by a hash of the task's id alone, the same in every process and in every block.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipelines.frames import narrow, pack, pack_texts, text_buffers, unpack, unpack_texts
+
+GOLD = ""
+NO_TIME = np.iinfo(np.int64).min
+UNORDERED = -1
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_FINISH = np.uint64(0xFF51AFD7ED558CCD)
+_WORD = 8
+
+
+@dataclass(frozen=True)
+class LabelBlock:
+    """Labels that stood together in a source.
+
+    Attributes:
+        source: number of the source; `UNORDERED` when the labels came in no particular order.
+        sequence: place of the first label in the source.
+        task: (labels,) ids.
+        worker, workers: (labels,) codes, and the ids they stand for.
+        label, classes: (labels,) codes, and the classes they stand for.
+        time: (labels,) microseconds, `NO_TIME` where unknown; None when no label has a time.
+        path: what the source is called.
+    """
+
+    source: int
+    sequence: int
+    task: pa.LargeStringArray
+    worker: NDArray[Any]
+    workers: pa.LargeStringArray
+    label: NDArray[Any]
+    classes: pa.LargeStringArray
+    time: NDArray[np.int64] | None = None
+    path: str = ""
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def to_bytes(self) -> bytes:
+        """The block as a frame."""
+        arrays = {
+            "place": np.array([self.source, self.sequence], np.int64),
+            **pack_texts("task", self.task),
+            "worker": narrow(self.worker, len(self.workers)),
+            **pack_texts("workers", self.workers),
+            "label": narrow(self.label, len(self.classes)),
+            **pack_texts("classes", self.classes),
+            "path": np.frombuffer(self.path.encode(), np.uint8),
+        }
+        if self.time is not None:
+            arrays["time"] = self.time
+        return pack(arrays)
+
+    @classmethod
+    def from_bytes(cls, frame: Any) -> "LabelBlock":
+        """The block of a frame."""
+        arrays = unpack(frame)
+        source, sequence = arrays["place"].tolist()
+        return cls(
+            source,
+            sequence,
+            unpack_texts("task", arrays),
+            arrays["worker"],
+            unpack_texts("workers", arrays),
+            arrays["label"],
+            unpack_texts("classes", arrays),
+            arrays.get("time"),
+            arrays["path"].tobytes().decode(),
+        )
+
+
+def split_block(block: LabelBlock, shards: int) -> Iterator[tuple[int, LabelBlock]]:
+    """Splits a block by the shard of the task; labels keep their order."""
+    shard = shard_of(block.task, shards)
+    order = np.argsort(shard, kind="stable")
+    ends = np.cumsum(np.bincount(shard, minlength=shards)).tolist()
+    task = block.task.take(pa.array(order))
+    worker, label = block.worker[order], block.label[order]
+    time = None if block.time is None else block.time[order]
+    start = 0
+    for number, end in enumerate(ends):
+        if end > start:
+            codes, workers = _used(worker[start:end], block.workers)
+            yield (
+                number,
+                LabelBlock(
+                    block.source,
+                    block.sequence,
+                    task.slice(start, end - start),
+                    codes,
+                    workers,
+                    label[start:end],
+                    block.classes,
+                    None if time is None else time[start:end],
+                ),
+            )
+        start = end
+
+
+def _used(codes: NDArray[Any], names: pa.LargeStringArray) -> tuple[NDArray[Any], pa.LargeStringArray]:
+    """The same labels over the names that occur, where the dictionary would outweigh the labels."""
+    if len(names) <= 1024 or len(names) * 2 < len(codes):
+        return codes, names
+    seen = np.zeros(len(names), bool)
+    seen[codes] = True
+    present = np.flatnonzero(seen)
+    position = np.zeros(len(names), np.uint32)
+    position[present] = np.arange(len(present), dtype=np.uint32)
+    return position[codes], names.take(pa.array(present))
+
+
+def shard_of(texts: pa.LargeStringArray, shards: int) -> NDArray[np.uint16]:
+    """(texts,) the shard of each id."""
+    high = hash_texts(texts) >> np.uint64(32)
+    return ((high * np.uint64(shards)) >> np.uint64(32)).astype(np.uint16)
+
+
+def hash_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
+    """(texts,) a 64-bit hash of each id's bytes, which depends on nothing else.
+
+    Ids are mixed eight bytes at a time, and an id leaves the mixing after its own last word: padding to the longest
+    id of the block would give the same task different shards in different blocks.
+    """
+    offsets, data = text_buffers(texts)
+    start, length = offsets[:-1], np.diff(offsets)
+    padded = np.zeros(len(data) + _WORD, np.uint8)
+    padded[: len(data)] = data
+    words = np.lib.stride_tricks.as_strided(padded.view(np.uint8), (len(data) + 1, _WORD), (1, 1))
+    mixed = (length.astype(np.uint64) + np.uint64(1)) * _MIX
+    alive = np.arange(len(texts))
+    for at in range(0, int(length.max(initial=0)), _WORD):
+        if at:
+            alive = alive[length[alive] > at]
+        left = np.minimum(length[alive] - at, _WORD).astype(np.uint64)
+        word = np.ascontiguousarray(words[start[alive] + at]).view("<u8").reshape(-1)
+        mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - np.uint64(8) * left)
+        step = (mixed[alive] ^ (word & mask)) * _MIX
+        mixed[alive] = step ^ (step >> np.uint64(29))
+    mixed *= _FINISH
+    return mixed ^ (mixed >> np.uint64(32))

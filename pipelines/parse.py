@@ -1,0 +1,80 @@
+"""Parsing: label rows of anyone's pipeline in, label blocks out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+
+from pipelines import texts
+from pipelines.counts import pack_counts
+from pipelines.records import Origin, parse_chunk
+from pipelines.sources import Chunk
+
+
+@dataclass
+class ParseRows(beam.PTransform):
+    """Parses label rows of anyone's pipeline: mappings, named tuples or `beam.Row`s with task, worker and label.
+
+    Input: rows. Output: label blocks, tagged "blocks"; rejects, tagged "rejects"; counts, tagged "counts".
+    """
+
+    classes: tuple[str, ...] = ()
+    role: str = "labels"
+
+    def expand(self, rows: beam.PCollection[Any]) -> Any:
+        """Wires the step."""
+        return rows | "ParseRows" >> beam.ParDo(_ParseRowsFn(self.classes, self.role)).with_outputs(
+            "blocks", "rejects", "counts"
+        )
+
+
+class _ParseRowsFn(beam.DoFn):
+    """Gathers rows into blocks, by window, and emits them when they are many or the bundle ends."""
+
+    ROWS = 100_000
+
+    def __init__(self, classes: tuple[str, ...], role: str) -> None:
+        self._classes = classes
+        self._origin = Origin(role=role)
+        self._rows: dict[Any, list[tuple[Any, ...]]] = {}
+
+    def start_bundle(self) -> None:
+        self._rows = {}
+
+    def process(self, row: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[Any]:
+        rows = self._rows.setdefault(window, [])
+        rows.append(_fields_of(row, self._origin.role))
+        if len(rows) >= self.ROWS:
+            for tag, value in self._parse(self._rows.pop(window)):
+                yield beam.pvalue.TaggedOutput(tag, value)
+
+    def finish_bundle(self) -> Iterable[Any]:
+        for window, rows in self._rows.items():
+            for tag, value in self._parse(rows):
+                stamped = beam.utils.windowed_value.WindowedValue(value, window.max_timestamp(), (window,))
+                yield beam.pvalue.TaggedOutput(tag, stamped)
+        self._rows = {}
+
+    def _parse(self, rows: list[tuple[Any, ...]]) -> Iterator[tuple[str, bytes]]:
+        names = ("task", "label", "time") if self._origin.role == "gold" else ("task", "label", "time", "worker")
+        columns = {
+            name: pa.array(values, pa.large_string())
+            for name, values in zip(names, zip(*rows, strict=True), strict=True)
+        }
+        parsed = parse_chunk(Chunk(0, columns), self._origin, self._classes)
+        if parsed.block is not None:
+            yield "blocks", parsed.block.to_bytes()
+        if parsed.rejects is not None:
+            yield "rejects", parsed.rejects
+        yield "counts", pack_counts(parsed.counts)
+
+
+def _fields_of(row: Any, role: str) -> tuple[Any, ...]:
+    read = row.get if isinstance(row, Mapping) else lambda name: getattr(row, name, None)
+    time = read("submitted_at_us")
+    found = [read("task"), read("label"), read("time") if time is None else time]
+    if role != "gold":
+        found.append(read("worker"))
+    return tuple(texts.text_of(value) for value in found)

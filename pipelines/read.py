@@ -1,0 +1,103 @@
+"""Reading: parts of files in, label blocks out; what cannot be read leaves by the rejects."""
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any
+
+import apache_beam as beam
+import polars as pl
+import pyarrow as pa
+
+from pipelines import progress
+from pipelines.counts import pack_counts
+from pipelines.records import Origin, Parsed, parse_chunk
+from pipelines.sources import BadRecord, Chunk, FilePart, LazyChunk, avro, csv, jsonl, parquet
+from pipelines.threaded import ThreadedFn
+
+FORMATS: dict[str, ModuleType] = {"parquet": parquet, "avro": avro, "csv": csv, "jsonl": jsonl}
+READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, pl.exceptions.PolarsError)
+
+
+@dataclass
+class ReadLabels(beam.PTransform):
+    """Reads files of labels or of known answers.
+
+    Input: the pipeline's beginning. Output: label blocks, tagged "blocks"; tables of rejects, tagged "rejects"; counts,
+    tagged "counts".
+    """
+
+    parts: Sequence[FilePart]
+    classes: tuple[str, ...] = ()
+    threads: int = 1
+    spread: bool = False
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Any:
+        """Wires the steps; `spread` lets other machines read, too."""
+        parts = begin | "ListParts" >> beam.Create([pack_part(part) for part in self.parts], reshuffle=self.spread)
+        return parts | "ReadParts" >> beam.ParDo(_ReadPartsFn(self.classes, self.threads)).with_outputs(
+            "blocks", "rejects", "counts"
+        )
+
+
+def pack_part(part: FilePart) -> bytes:
+    """A part as bytes."""
+    return json.dumps(asdict(part)).encode()
+
+
+def unpack_part(data: bytes) -> FilePart:
+    """The part of `pack_part`."""
+    found = json.loads(data)
+    groups = found["row_groups"]
+    columns = tuple((name, column) for name, column in found["columns"])
+    return FilePart(**{**found, "columns": columns, "row_groups": tuple(groups) if groups else None})
+
+
+def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
+    """The chunks of a file part; when the file cannot be read to its end, the last chunk says so."""
+    try:
+        for lazy in FORMATS[part.format].chunks_of(part):
+            yield lambda lazy=lazy: _attempt(lazy, part)
+    except READ_ERRORS as error:
+        yield lambda error=error: _unreadable(part, error)  # type: ignore[misc]
+
+
+def _attempt(lazy: Callable[[], Chunk], part: FilePart) -> Chunk:
+    try:
+        return lazy()
+    except READ_ERRORS as error:
+        return _unreadable(part, error)
+
+
+def _unreadable(part: FilePart, error: BaseException) -> Chunk:
+    detail = f"The file cannot be read to its end: {' '.join(str(error).split()) or type(error).__name__}"
+    return Chunk(part.first, {}, (BadRecord(-1, "", "unreadable-rest", detail),))
+
+
+class _ReadPartsFn(ThreadedFn):
+    """Parses chunks in threads, while the next ones are being read."""
+
+    def __init__(self, classes: tuple[str, ...], threads: int) -> None:
+        super().__init__(threads)
+        self._classes = classes
+
+    def process(self, element: bytes, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
+        part = unpack_part(element)
+        for lazy in chunks_of(part):
+            yield from self.submit((lazy, part), window)
+
+    def work(self, lazy: LazyChunk, part: FilePart) -> tuple[Parsed, bytes | None]:
+        chunk = lazy()
+        parsed = parse_chunk(chunk, Origin(part.source, part.path, part.role), self._classes)
+        progress.add("read", parsed.counts.get("labels_read", 0))
+        return parsed, None if parsed.block is None else parsed.block.to_bytes()
+
+    def emit(self, result: tuple[Parsed, bytes | None], window: Any) -> Iterable[tuple[str, Any]]:
+        parsed, block = result
+        if block is not None:
+            yield "blocks", block
+        if parsed.rejects is not None:
+            yield "rejects", parsed.rejects
+        yield "counts", pack_counts(parsed.counts)

@@ -1,0 +1,132 @@
+"""The run folder: what a run writes appears all at once, or not at all.
+
+Everything is first written to ``_staging`` inside the folder. When the run has finished, its tables are moved to their
+places and ``manifest.json`` is written last: a folder without a manifest holds no finished run. A run that fails leaves
+the result of an earlier one as it was.
+"""
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.errors import InvalidSettingError
+from pipelines.sources.storage import is_local
+from pipelines.write import TABLES, write_file
+
+MANIFEST = "manifest.json"
+STAGING = "_staging"
+FORMAT_VERSION = 1
+_OWNER = "owner.json"
+_LEFT = "_replaced"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that holds, or will hold, one run."""
+
+    path: str
+
+    @property
+    def staging(self) -> str:
+        """Where files wait until the run has finished."""
+        return FileSystems.join(self.path, STAGING)
+
+    @property
+    def manifest(self) -> str:
+        """The manifest's place."""
+        return FileSystems.join(self.path, MANIFEST)
+
+    def open(self, overwrite: bool) -> None:
+        """Makes room for a new run; raises `InvalidSettingError` when there is none."""
+        if is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
+            raise InvalidSettingError(f"--output {self.path} is a file; give a folder.")
+        if not overwrite and FileSystems.exists(self.manifest):
+            raise InvalidSettingError(
+                f"--output {self.path} holds a finished run. Give another folder, or --overwrite to replace it."
+            )
+        if not is_local(self.path):
+            self._delete_under(self.staging)
+            return
+        foreign = self._foreign()
+        if foreign:
+            raise InvalidSettingError(
+                f"--output {self.path} holds {foreign!r}, which no run wrote. Give an empty or a new folder."
+            )
+        self._refuse_if_busy()
+        shutil.rmtree(self.staging, ignore_errors=True)
+        try:
+            os.makedirs(os.path.join(self.staging, "blocks"))
+        except OSError as error:
+            raise InvalidSettingError(f"--output {self.path} cannot be made: {error.strerror}.") from error
+        owner = {"pid": os.getpid(), "host": socket.gethostname()}
+        Path(self.staging, _OWNER).write_text(json.dumps(owner), "utf-8")
+
+    def commit(self, manifest: Mapping[str, Any]) -> None:
+        """Moves the tables to their places and writes the manifest, last."""
+        if FileSystems.exists(self.manifest):
+            FileSystems.delete([self.manifest])
+        for name in TABLES:
+            source, target = FileSystems.join(self.staging, name), FileSystems.join(self.path, name)
+            if is_local(self.path):
+                if os.path.isdir(target):
+                    os.replace(target, os.path.join(self.staging, f"{_LEFT}-{name}"))
+                os.replace(source, target)
+            else:
+                self._delete_under(target)
+                files = self._files_under(source)
+                FileSystems.rename(files, [target + path[len(source) :] for path in files])
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        write_file(self.manifest, lambda sink: sink.write(text.encode()))
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Removes what is not part of a finished run."""
+        if is_local(self.path):
+            shutil.rmtree(self.staging, ignore_errors=True)
+            if os.path.isdir(self.path) and not os.listdir(self.path):
+                os.rmdir(self.path)
+        else:
+            self._delete_under(self.staging)
+
+    def _foreign(self) -> str | None:
+        known = {MANIFEST, STAGING, *TABLES}
+        if not os.path.isdir(self.path):
+            return None
+        return next((name for name in sorted(os.listdir(self.path)) if name not in known), None)
+
+    def _refuse_if_busy(self) -> None:
+        try:
+            owner = json.loads(Path(self.staging, _OWNER).read_text("utf-8"))
+        except (OSError, ValueError):
+            return
+        if owner["host"] == socket.gethostname() and owner["pid"] != os.getpid() and _is_alive(owner["pid"]):
+            raise InvalidSettingError(
+                f"--output {self.path} is being written by another run (process {owner['pid']}). Wait for it to end."
+            )
+
+    def _files_under(self, folder: str) -> list[str]:
+        return [one.path for one in FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list]
+
+    def _delete_under(self, folder: str) -> None:
+        try:
+            FileSystems.delete([FileSystems.join(folder, "*")])
+        except (BeamIOError, OSError):
+            return
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

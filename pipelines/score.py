@@ -1,0 +1,160 @@
+"""Scoring: task shards and the model in, answers out."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from crowdcore.labels import TaskLabels
+from crowdcore.scores import TaskScores, score_tasks
+from pipelines import progress
+from pipelines.counts import pack_counts
+from pipelines.grouped import TaskShard, gold_code
+from pipelines.model import ISOLATED, UNIDENTIFIED, Model
+from pipelines.settings import AggregateSettings
+from pipelines.spill import Spill
+from pipelines.tables import table_of, to_bytes
+from pipelines.threaded import ThreadedFn
+
+STATUSES = ("ok", "single-label", "tie", "unidentified", "unknown-worker", "too-few-labels", "gold")
+_OK, _SINGLE, _TIE, _UNIDENTIFIED, _UNKNOWN, _FEW, _GOLD = range(len(STATUSES))
+
+
+@dataclass
+class ScoreTasks(beam.PTransform):
+    """Answers every task.
+
+    Input: tokens of task shards; `model` is the frame of the same window. Output: "scores", pairs of a shard's number
+    and a table; "counts".
+    """
+
+    model: Any
+    settings: AggregateSettings = field(default_factory=AggregateSettings)
+    threads: int = 1
+    spill: Spill = field(default_factory=Spill)
+
+    def expand(self, shards: beam.PCollection[bytes]) -> Any:
+        """Wires the step."""
+        return shards | "Score" >> beam.ParDo(
+            _ScoreFn(self.settings, self.threads, self.spill), beam.pvalue.AsSingleton(self.model)
+        ).with_outputs("scores", "counts")
+
+
+class _ScoreFn(ThreadedFn):
+    def __init__(self, settings: AggregateSettings, threads: int, spill: Spill) -> None:
+        super().__init__(threads)
+        self._settings = settings
+        self._spill = spill
+        self._counts: dict[Any, Counter[str]] = {}
+        self._model: tuple[Any, Model] | None = None
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self._counts = {}
+
+    def process(self, element: bytes, model: bytes, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
+        return self.submit((element, model), window)
+
+    def work(self, element: bytes, model: bytes) -> tuple[int, bytes, Counter[str]]:
+        shard = TaskShard.from_bytes(self._spill.get(element))
+        table, counts = score_shard(shard, self._model_of(model), self._settings)
+        progress.add("score", len(shard.labels.worker))
+        return shard.number, to_bytes(table), counts
+
+    def emit(self, result: tuple[int, bytes, Counter[str]], window: Any) -> Iterable[tuple[str, Any]]:
+        number, table, counts = result
+        self._counts.setdefault(window, Counter()).update(counts)
+        yield "scores", (number, table)
+
+    def close(self) -> Iterable[tuple[str, Any, Any]]:
+        for window, counts in self._counts.items():
+            yield "counts", pack_counts(counts), window
+
+    def _model_of(self, frame: bytes) -> Model:
+        """The model of `frame`, unpacked once."""
+        known = self._model
+        if known is None or known[0] is not frame:
+            known = self._model = (frame, Model.from_bytes(frame))
+        return known[1]
+
+
+def score_shard(shard: TaskShard, model: Model, settings: AggregateSettings) -> tuple[pa.Table, Counter[str]]:
+    """The answers to the tasks of one shard, and their counts."""
+    place, class_place = model.places(shard.workers), model.class_places(shard.classes)
+    gold = gold_code(shard.workers)
+    labels = TaskLabels(
+        shard.labels.starts, shard.labels.worker, class_place[shard.labels.label], len(place), model.n_classes
+    )
+    found = score_tasks(
+        labels,
+        model.weights[place],
+        n_classes=model.n_classes,
+        rule=settings.multiclass,
+        class_prior=model.class_prior if len(model.class_prior) else None,
+        gold=gold,
+        probabilities=settings.probabilities,
+    )
+    has_gold = np.bincount(labels.task[labels.worker == gold], minlength=labels.n_tasks) if gold >= 0 else 0
+    n_workers = labels.sizes - has_gold
+    status = _status_of(labels, found, n_workers, has_gold, model.standing[place], settings.min_labels)
+    return _table_of(shard, model, found, n_workers, status)
+
+
+def _status_of(
+    labels: TaskLabels, found: TaskScores, n_workers: NDArray[np.int64], has_gold: Any, standing: Any, min_labels: int
+) -> NDArray[np.uint8]:
+    """(tasks,) codes of `STATUSES`; what is set later goes before what is set earlier."""
+    status = np.full(labels.n_tasks, _OK, np.uint8)
+    status[n_workers == 1] = _SINGLE
+    status[found.tied] = _TIE
+    if standing.any():
+        worst = np.zeros(labels.n_tasks, np.uint8)
+        np.maximum.at(worst, labels.task, standing[labels.worker])
+        status[worst == UNIDENTIFIED] = _UNIDENTIFIED
+        status[worst == ISOLATED] = _UNKNOWN
+    status[n_workers < min_labels] = _FEW
+    status[np.broadcast_to(has_gold, status.shape) > 0] = _GOLD
+    return status
+
+
+def _table_of(
+    shard: TaskShard, model: Model, found: TaskScores, n_workers: NDArray[np.int64], status: NDArray[np.uint8]
+) -> tuple[pa.Table, Counter[str]]:
+    answered = n_workers > 0
+    classes = model.classes.cast(pa.string())
+    label = np.minimum(found.answer, max(len(classes) - 1, 0))
+    columns = {
+        "task": shard.task,
+        "label": classes.take(pa.array(label)),
+        "probability": pa.array(found.probability),
+        "margin": pa.array(found.margin),
+        "score": pa.array(found.score),
+        "n_labels": pa.array(shard.n_received),
+        "n_workers": pa.array(n_workers),
+        "status": pa.array(STATUSES).take(pa.array(status)),
+        "model": pa.array([model.name]).take(pa.array(np.zeros(len(label), np.int64))),
+    }
+    if found.probabilities is not None:
+        columns["probabilities"] = _maps_of(classes, found.probabilities)
+    table = table_of("score", columns)
+    if not answered.all():
+        table = table.filter(pa.array(answered))
+    counts = Counter(
+        {f"scores.{name}": int(((status == code) & answered).sum()) for code, name in enumerate(STATUSES)},
+        scores=int(answered.sum()),
+        scores_against_majority=int((~found.with_majority & answered).sum()),
+    )
+    return table, counts
+
+
+def _maps_of(classes: pa.StringArray, probabilities: NDArray[np.float64]) -> pa.MapArray:
+    """(tasks,) class → probability; a class that no label has is left out."""
+    n_tasks, n_known = len(probabilities), len(classes)
+    offsets = np.arange(0, n_tasks * n_known + 1, max(n_known, 1), dtype=np.int32)
+    keys = classes.take(pa.array(np.tile(np.arange(n_known), n_tasks)))
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(probabilities[:, :n_known].reshape(-1)))

@@ -1,0 +1,160 @@
+"""Solving: one table of worker-pair counts in; skills, the graph's verdict and the model for scoring out."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from crowdcore.uncertainty import skill_intervals
+
+from crowdcore.edges import EdgeCounts
+from crowdcore.graph import WorkerGraph
+from crowdcore.pgd import SkillFit, fit_skills
+from crowdcore.scores import accuracy_of, vote_weights
+from pipelines import progress
+from pipelines.blocks import GOLD
+from pipelines.counts import pack_counts
+from pipelines.edge_frames import unpack_edges
+from pipelines.model import IDENTIFIED, ISOLATED, UNIDENTIFIED, Model
+from pipelines.settings import AggregateSettings
+from pipelines.tables import table_of, to_bytes
+
+EDGES_PER_BLOCK = 500_000
+_STANDING = {"unidentified": UNIDENTIFIED, "isolated": ISOLATED}
+
+
+@dataclass
+class SolveSkills(beam.PTransform):
+    """Finds the skills of all workers.
+
+    Input: one frame of `EdgeCounts` a window. Output: "model", one frame a window; "skills", "edges" and "graph", pairs
+    of a part's number and a table; "counts"; "fit", how the solver ended, as JSON.
+    """
+
+    settings: AggregateSettings = field(default_factory=AggregateSettings)
+    prior_skills: Mapping[str, float] = field(default_factory=dict)
+
+    def expand(self, edges: beam.PCollection[bytes]) -> Any:
+        """Wires the step."""
+        return edges | "Solve" >> beam.FlatMap(
+            solve_edges, settings=self.settings, prior_skills=dict(self.prior_skills)
+        ).with_outputs("model", "skills", "edges", "graph", "counts", "fit")
+
+
+def solve_edges(
+    frame: bytes, settings: AggregateSettings, prior_skills: Mapping[str, float]
+) -> Iterator[beam.pvalue.TaggedOutput]:
+    """Everything that follows from one table of counts."""
+    edges = unpack_edges(frame)
+    progress.add("solve", 0)
+    classes = tuple(sorted(settings.classes or edges.classes))
+    n_classes = max(2, len(classes))
+    graph = WorkerGraph.of(edges)
+    fit = fit_skills(
+        edges,
+        n_classes=n_classes,
+        weights=settings.weights,
+        saturation=settings.saturation,
+        solver=settings.solver,
+        start=settings.start,
+        prior=prior_skills or None,
+        prior_strength=settings.prior_strength if prior_skills else 0.0,
+        rng=np.random.default_rng(settings.seed),
+        graph=graph,
+    )
+    tag = beam.pvalue.TaggedOutput
+    yield tag("model", _model_of(fit, classes, settings).to_bytes())
+    yield tag("skills", (0, to_bytes(_skill_table(edges, fit, settings.confidence))))
+    for part, table in enumerate(_edge_tables(edges)):
+        yield tag("edges", (part, to_bytes(table)))
+    yield tag("graph", (0, to_bytes(_graph_table(graph))))
+    yield tag("counts", pack_counts(_counts_of(edges, graph, classes)))
+    yield tag("fit", json.dumps({**_account_of(fit), "classes": json.dumps(classes, ensure_ascii=False)}).encode())
+
+
+def _model_of(fit: SkillFit, classes: tuple[str, ...], settings: AggregateSettings) -> Model:
+    prior = dict(settings.class_prior)
+    return Model(
+        pa.array(fit.workers, pa.large_string()),
+        vote_weights(np.where(fit.workers == GOLD, 0.0, fit.skills), fit.bounds, fit.n_classes, settings.multiclass),
+        np.array([_STANDING.get(status, IDENTIFIED) for status in fit.status], np.uint8),
+        pa.array(classes, pa.large_string()),
+        fit.n_classes,
+        np.array([prior[name] for name in classes] if prior else [], np.float64),
+        settings.model,
+    )
+
+
+def _skill_table(edges: EdgeCounts, fit: SkillFit, confidence: float) -> pa.Table:
+    low, high = skill_intervals(edges, fit, confidence=confidence)
+    people = np.flatnonzero(fit.workers != GOLD)
+    columns = {
+        "worker": fit.workers,
+        "skill": fit.skills,
+        "skill_low": low,
+        "skill_high": high,
+        "accuracy": accuracy_of(fit.skills, fit.n_classes),
+        "n_labels": edges.n_labels,
+        "n_peers": fit.graph.n_peers,
+        "component": fit.graph.component,
+        "status": np.asarray(fit.status, object),
+    }
+    return table_of("skill", {name: pa.array(np.asarray(column)[people]) for name, column in columns.items()})
+
+
+def _edge_tables(edges: EdgeCounts) -> Iterator[pa.Table]:
+    workers = pa.array(edges.workers, pa.string())
+    for start in range(0, max(edges.n_edges, 1), EDGES_PER_BLOCK):
+        part = slice(start, start + EDGES_PER_BLOCK)
+        columns = {
+            "worker_a": workers.take(pa.array(edges.first[part])),
+            "worker_b": workers.take(pa.array(edges.second[part])),
+            "n_common": pa.array(edges.n_common[part]),
+            "n_agree": pa.array(edges.n_agree[part]),
+        }
+        yield table_of("edge", columns)
+
+
+def _graph_table(graph: WorkerGraph) -> pa.Table:
+    sigma = np.asarray(graph.sigma_min, np.float64)
+    columns: dict[str, Iterable[Any]] = {
+        "component": np.arange(len(graph.n_workers)),
+        "n_workers": graph.n_workers,
+        "n_edges": graph.n_edges,
+        "n_labels": graph.n_labels,
+        "bipartite": graph.bipartite,
+        "has_gold": graph.has_gold,
+        "identified": graph.identified,
+        "sigma_min": pa.array(sigma, mask=np.isnan(sigma)),
+        "verdict": graph.verdicts(),
+        "fix": graph.fixes(),
+        "example_worker": graph.example_worker,
+    }
+    return table_of("graph", columns)
+
+
+def _counts_of(edges: EdgeCounts, graph: WorkerGraph, classes: tuple[str, ...]) -> dict[str, int]:
+    identified = np.asarray(graph.identified)
+    return {
+        "workers": int((edges.workers != GOLD).sum()),
+        "edges": edges.n_edges,
+        "classes": len(classes),
+        "components": len(identified),
+        "components_identified": int(identified.sum()),
+        "workers_identified": int(np.asarray(graph.n_workers)[identified].sum()),
+        "workers_isolated": int(np.asarray(graph.isolated).sum()),
+        "tasks_sampled": edges.n_sampled,
+    }
+
+
+def _account_of(fit: SkillFit) -> dict[str, str]:
+    return {
+        "loss": repr(float(fit.loss)),
+        "converged": str(bool(fit.converged)).lower(),
+        "reason": str(fit.reason),
+        "rounds": str(int(fit.n_rounds)),
+        "start": str(fit.start),
+    }

@@ -1,0 +1,116 @@
+"""Writing: tables in, files out, each written beside its place and moved there when it is whole."""
+
+import hashlib
+import io
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+import schemas
+from pipelines.counts import pack_counts
+from pipelines.sources.storage import is_local
+from pipelines.tables import from_bytes
+from pipelines.threaded import ThreadedFn
+
+ENDINGS = {"parquet": "parquet", "avro": "avro", "csv": "csv", "jsonl": "jsonl"}
+_FEW_VALUES = ("label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b")
+
+
+@dataclass
+class WriteTables(beam.PTransform):
+    """Writes each table to a file of its own.
+
+    Input: pairs of a part's number, which names the file, and a table; or tables alone, whose content names the file.
+    Output: counts of the rows written, by file.
+    """
+
+    name: str
+    folder: str
+    format: str = "parquet"
+    threads: int = 1
+
+    def expand(self, tables: beam.PCollection[Any]) -> Any:
+        """Wires the step."""
+        fn = _WriteFn(self.name, self.folder, self.format, self.threads)
+        return (tables | f"Write{self.name.capitalize()}" >> beam.ParDo(fn).with_outputs("counts"))["counts"]
+
+
+class _WriteFn(ThreadedFn):
+    def __init__(self, name: str, folder: str, kind: str, threads: int) -> None:
+        super().__init__(threads)
+        self._name, self._folder, self._kind = name, folder, kind
+
+    def work(self, element: Any) -> dict[str, int]:
+        part, data = element if isinstance(element, tuple) else (None, element)
+        number = hashlib.sha256(data).hexdigest()[:20] if part is None else f"{part:05d}"
+        table = from_bytes(data)
+        path = f"{self._name}/part-{number}.{ENDINGS[self._kind]}"
+        write_table(table, FileSystems.join(self._folder, path), self._kind, self._name)
+        return {f"rows:{path}": table.num_rows}
+
+    def emit(self, result: dict[str, int], window: Any) -> Iterator[tuple[str, Any]]:
+        yield "counts", pack_counts(result)
+
+
+def write_table(table: pa.Table, path: str, kind: str, record: str) -> None:
+    """Writes `table`, whose rows are those of the record `record`, to `path`; a file of that name is replaced."""
+    write_file(path, lambda sink: _WRITERS[kind](table, sink, _RECORDS[record]))
+
+
+def write_file(path: str, write: Any) -> None:
+    """Calls `write` with an open file and moves what it wrote to `path`."""
+    aside = f"{path}.{uuid.uuid4().hex}.tmp"
+    if is_local(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(aside, "wb") as sink:
+            write(sink)
+        os.replace(aside, path)
+        return
+    with FileSystems.create(aside, compression_type=CompressionTypes.UNCOMPRESSED) as sink:
+        write(sink)
+    if FileSystems.exists(path):
+        FileSystems.delete([path])
+    FileSystems.rename([aside], [path])
+
+
+def _write_parquet(table: pa.Table, sink: Any, record: str) -> None:
+    coded = [name for name in table.column_names if name in _FEW_VALUES]
+    pq.write_table(table, sink, compression="zstd", compression_level=1, use_dictionary=coded, write_statistics=coded)
+
+
+def _write_avro(table: pa.Table, sink: Any, record: str) -> None:
+    schema = fastavro.parse_schema(schemas.avro_schema(record))
+    fastavro.writer(sink, schema, table.to_pylist(maps_as_pydicts="strict"), codec="deflate")
+
+
+def _write_csv(table: pa.Table, sink: Any, record: str) -> None:
+    for place, column in enumerate(table.schema):
+        if pa.types.is_map(column.type):
+            maps = table.column(place).to_pylist(maps_as_pydicts="strict")
+            texts = [None if one is None else json.dumps(one, ensure_ascii=False) for one in maps]
+            table = table.set_column(place, column.name, pa.array(texts, pa.string()))
+    pa.csv.write_csv(table, sink)
+
+
+def _write_jsonl(table: pa.Table, sink: Any, record: str) -> None:
+    text = io.TextIOWrapper(sink, "utf-8", write_through=True)
+    for row in table.to_pylist(maps_as_pydicts="strict"):
+        text.write(json.dumps(row, ensure_ascii=False) + "\n")
+    text.flush()
+    text.detach()
+
+
+_WRITERS = {"parquet": _write_parquet, "avro": _write_avro, "csv": _write_csv, "jsonl": _write_jsonl}
+_RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
+TABLES = tuple(_RECORDS)
