@@ -24,10 +24,13 @@ def main(argv: list[str]) -> int:
     """Runs the benchmarks named in `argv`, all of them if none is."""
     names = list(make_cases(quick=False))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*names, []], help=f"of {', '.join(names)}; all when none is given")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(names)}; all when none is given")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the labels: tries the benchmark itself")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="of each program (3)")
     options = parser.parse_args(argv)
+    unknown = set(options.names) - set(names)
+    if unknown or options.runs < 1:
+        parser.error(f"there is no case {unknown.pop()!r}" if unknown else "--runs takes 1 or more")
     cases = {name: case for name, case in make_cases(options.quick).items() if name in (options.names or names)}
     trials = report.unique_trials(cases)
     _prepare(trials)

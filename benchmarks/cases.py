@@ -101,53 +101,50 @@ def make_cases(quick: bool) -> dict[str, Case]:
     part = QUICK_PART if quick else 1
     small, large = Crowd(200_000 // part, 2_000), Crowd(2_000_000 // part, 2_000)
     ring = Crowd(2_000_000 // part, 200_000 // part, window=30)
-    few, many = _size(small), _size(large)
-
-    ours_small = Trial(f"crowdbeam, {few}", OURS, small)
-    plain_small = Trial(f"(a) plain numpy, {few}", PLAIN, small)
-    kit_small = Trial(f"(b) crowd-kit, {few}", CROWD_KIT, small)
-    ours = Trial(f"crowdbeam, {many}", OURS, large)
-    plain = Trial(f"(a) plain numpy, {many}", PLAIN, large)
-    kit = Trial(f"(b) crowd-kit, {many}", CROWD_KIT, large)
-    avro = Trial(f"crowdbeam, {many}, Avro", OURS, large, "avro-null")
-    deflate = Trial(f"crowdbeam, {many}, Avro with deflate", OURS, large, "avro-deflate")
-    ours_ring = Trial(f"crowdbeam, {many}, many workers", OURS, ring)
-    plain_ring = Trial(f"(a) plain numpy, {many}, many workers", PLAIN, ring)
     solver = Trial("solver alone", SOLVER, Crowd(0, 100_000 // part))
     return {
-        "small": Case(
-            (plain_small, kit_small, ours_small),
-            (
-                Bar(f"{few}: wall beside (a)", ours_small, wall, 1.5, "×", plain_small),
-                Bar(f"{few}: wall beside (b)", ours_small, wall, 1 / 3, "×", kit_small),
-                Bar(f"{few}: peak memory", ours_small, memory, 600, "MB"),
-            ),
-            ((ours_small, plain_small),),
-        ),
-        "large": Case(
-            (plain, kit, ours),
-            (
-                Bar(f"{many}: wall beside (a)", ours, wall, 0.7, "×", plain),
-                Bar(f"{many}: wall beside (b)", ours, wall, 1 / 3, "×", kit),
-                Bar(f"{many}: peak memory", ours, memory, 1_200, "MB"),
-            ),
-            ((ours, plain),),
-        ),
-        "avro": Case(
-            (plain, avro, deflate),
-            (
-                Bar(f"{many}, Avro: wall beside (a) on Parquet", avro, wall, 1.0, "×", plain),
-                Bar(f"{many}, Avro with deflate: wall beside (a) on Parquet", deflate, wall, 1.0, "×", plain),
-            ),
-            ((avro, plain), (deflate, plain)),
-        ),
-        "many-workers": Case(
-            (plain_ring, ours, ours_ring),
-            (Bar(f"{many}, many workers: wall beside crowdbeam with 2,000", ours_ring, wall, 3.0, "×", ours),),
-            ((ours_ring, plain_ring),),
-        ),
+        "small": _beside_both(small, most_wall=1.5, most_mb=600),
+        "large": _beside_both(large, most_wall=0.7, most_mb=1_200),
+        "avro": _as_avro(large),
+        "many-workers": _many_workers(large, ring),
         "solver": Case((solver,), (Bar("solver alone: skills", solver, printed("fit_s"), 10.0, "s"),)),
     }
+
+
+def _beside_both(crowd: Crowd, most_wall: float, most_mb: float) -> Case:
+    """The three programs on Parquet; at most `most_wall` times (a)'s time and a third of (b)'s."""
+    ours, plain, kit = (_on_parquet(program, crowd) for program in (OURS, PLAIN, CROWD_KIT))
+    size = _size(crowd)
+    bars = (
+        Bar(f"{size}: wall beside (a)", ours, wall, most_wall, "×", plain),
+        Bar(f"{size}: wall beside (b)", ours, wall, 1 / 3, "×", kit),
+        Bar(f"{size}: peak memory", ours, memory, most_mb, "MB"),
+    )
+    return Case((plain, kit, ours), bars, ((ours, plain),))
+
+
+def _as_avro(crowd: Crowd) -> Case:
+    """Ours on Avro, without and with compression, beside (a) on Parquet."""
+    plain = _on_parquet(PLAIN, crowd)
+    null = Trial(f"{OURS}, {_size(crowd)}, Avro", OURS, crowd, "avro-null")
+    deflate = Trial(f"{OURS}, {_size(crowd)}, Avro with deflate", OURS, crowd, "avro-deflate")
+    bars = tuple(
+        Bar(f"{trial.name.partition(', ')[2]}: wall beside (a) on Parquet", trial, wall, 1.0, "×", plain)
+        for trial in (null, deflate)
+    )
+    return Case((plain, null, deflate), bars, ((null, plain), (deflate, plain)))
+
+
+def _many_workers(crowd: Crowd, ring: Crowd) -> Case:
+    """Ours on a crowd of many workers beside ours on one of few."""
+    few = _on_parquet(OURS, crowd)
+    many, plain = (_on_parquet(program, ring, ", many workers") for program in (OURS, PLAIN))
+    text = f"{_size(ring)}, many workers: wall beside crowdbeam with {crowd.n_workers:,}"
+    return Case((plain, few, many), (Bar(text, many, wall, 3.0, "×", few),), ((many, plain),))
+
+
+def _on_parquet(program: str, crowd: Crowd, remark: str = "") -> Trial:
+    return Trial(f"{program}, {_size(crowd)}{remark}", program, crowd)
 
 
 def _size(crowd: Crowd) -> str:

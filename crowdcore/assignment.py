@@ -19,7 +19,7 @@ from crowdcore.labels import Ints
 
 DEFAULT_LABELS_PER_TASK = 5
 _CHUNK = 4_000_000
-# How long drawing a code again and comparing it takes, measured in waiting times.
+# What drawing a code again and comparing it costs, roughly, in waiting times: chooses the faster way.
 _REDRAW_COST = 0.25
 
 Floats = NDArray[np.float64]

@@ -74,11 +74,7 @@ class EdgeCounts:
         n_labels, n_triples = tally.by_worker(len(names))
         present = np.flatnonzero(n_labels)
         rank = present[np.argsort(names[present], kind="stable")]
-        position = np.full(len(names), -1, np.int64)
-        position[rank] = np.arange(len(rank))
-        first, second, n_common, n_agree = tally.pairs()
-        a, b = position[first], position[second]
-        a, b, n_common, n_agree = sorted_pairs(np.minimum(a, b), np.maximum(a, b), n_common, n_agree, len(rank))
+        a, b, n_common, n_agree = tally.pairs(rank)
         found = tuple(sorted(set(classes)))
         return cls(names[rank], n_labels[rank], n_triples[rank], a, b, n_common, n_agree, found, tally.n_sampled)
 

@@ -97,6 +97,11 @@ class WorkerGraph:
         return len(self.n_workers)
 
     @property
+    def parts(self) -> Components | None:
+        """The components alone; None when gold has no peer and so no component."""
+        return Components(self.component, self.side, self.bipartite) if np.all(self.component >= 0) else None
+
+    @property
     def example_worker(self) -> Names:
         """(components,) id of the worker with most labels; among equals the one that sorts first."""
         return self.workers[self.busiest]

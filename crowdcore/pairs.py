@@ -5,6 +5,8 @@ the order of their worker ids, each is paired with those at `MAX_PAIRS // r` dis
 circle. The choice depends on the task's labels alone, and each worker keeps the same number of pairs.
 """
 
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,58 +23,67 @@ _COMMON = 1 << 32
 
 @dataclass
 class PairTally:
-    """Adds up the pairs of many groups of labels that share their worker codes.
+    """Adds up the pairs of many groups of labels that share their worker codes; threads may add at once.
 
     Counts are packed as common · 2³² + agreements: in a dense table while there are few workers, else in a sparse one.
-    Adding is not thread-safe.
     """
 
     n_sampled: int = 0
-    _dense: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    _dense: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     _sparse: list[sp.csr_array] = field(default_factory=list)
-    _pending: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
-    _n_pending: int = 0
+    _pending: list["Pairs"] = field(default_factory=list)
     _n_labels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _n_triples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, labels: TaskLabels) -> None:
-        """Adds the pairs of `labels`."""
-        self.add_pairs(pairs_of(labels), labels.n_workers)
-
-    def add_pairs(self, pairs: "Pairs", n_workers: int) -> None:
-        """Adds pairs whose worker codes are below `n_workers`."""
-        self.n_sampled += pairs.n_sampled
-        n_workers = max(n_workers, len(self._n_labels))
-        self._n_labels = _grown(self._n_labels, n_workers)
-        self._n_triples = _grown(self._n_triples, n_workers)
-        self._n_labels[: len(pairs.n_labels)] += pairs.n_labels
-        self._n_triples[: len(pairs.n_triples)] += pairs.n_triples
-        if n_workers <= _DENSE_WORKERS:
-            self._add_dense(pairs, n_workers)
-        else:
-            self._pending.append((pairs.first, pairs.second, pairs.count))
-            self._n_pending += len(pairs.first)
-            if self._n_pending >= _ROUND_PAIRS:
-                self._settle()
+        """Adds the pairs of `labels`; the labels of a task must be in the order of their worker ids."""
+        sizes = labels.sizes
+        triples = np.repeat((sizes - 1) * (sizes - 2), sizes).astype(np.float64)
+        n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
+        n_triples = np.bincount(labels.worker, triples, minlength=labels.n_workers).astype(np.int64)
+        with self._lock:
+            self.n_sampled += int(is_sampled(sizes).sum())
+            size = max(labels.n_workers, len(self._n_labels))
+            self._n_labels, self._n_triples = _grown(self._n_labels, size), _grown(self._n_triples, size)
+            self._n_labels[: labels.n_workers] += n_labels
+            self._n_triples[: labels.n_workers] += n_triples
+        for pairs in pair_rounds(labels):
+            with self._lock:
+                self._add_pairs(pairs)
 
     def by_worker(self, n_workers: int) -> tuple[Ints, Ints]:
         """(workers,) labels and ordered pairs of distinct peers."""
         return _grown(self._n_labels, n_workers), _grown(self._n_triples, n_workers)
 
-    def pairs(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """(edges,) first worker, second worker, common tasks, agreements; in no stated order."""
-        self._settle()
-        parts = [_unpacked(sp.coo_array(table)) for table in self._sparse]
-        if self._dense.size:
-            first, second = np.nonzero(self._dense)
-            count = self._dense[first, second]
-            parts.append((first, second, count // _COMMON, count % _COMMON))
-        if not parts:
-            return (np.zeros(0, np.int64),) * 4
-        first, second, n_common, n_agree = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return first, second, n_common, n_agree
+    def pairs(self, order: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """(edges,) first worker, second worker, common tasks, agreements, sorted.
 
-    def _add_dense(self, pairs: "Pairs", n_workers: int) -> None:
+        Workers are named by their places in `order`, which lists every worker code that has a label once.
+        """
+        self._settle()
+        if not self._sparse:
+            known = order[order < len(self._dense)]
+            table = self._dense[np.ix_(known, known)]
+            first, second = np.nonzero(np.triu(table + table.T, 1))
+            count = (table[first, second] + table[second, first]).reshape(-1)
+            return first, second, count // _COMMON, count % _COMMON
+        place = np.zeros(len(self._n_labels), np.int64)
+        place[order] = np.arange(len(order))
+        tables = [sp.coo_array(table) for table in (*self._sparse, self._dense)]
+        one, other, n_common, n_agree = (
+            np.concatenate(columns) for columns in zip(*(_unpacked(table) for table in tables), strict=True)
+        )
+        one, other = place[one], place[other]
+        return sorted_pairs(np.minimum(one, other), np.maximum(one, other), n_common, n_agree, len(order))
+
+    def _add_pairs(self, pairs: "Pairs") -> None:
+        n_workers = len(self._n_labels)
+        if n_workers > _DENSE_WORKERS:
+            self._pending.append(pairs)
+            if sum(len(one.first) for one in self._pending) >= _ROUND_PAIRS:
+                self._settle()
+            return
         size = len(self._dense)
         if n_workers > size:
             room = min(_DENSE_WORKERS, max(64, n_workers + n_workers // 4))
@@ -80,13 +91,15 @@ class PairTally:
             table[:size, :size] = self._dense
             self._dense, size = table, room
         cell = pairs.first.astype(np.int64, copy=False) * size + pairs.second  # narrow codes would overflow
-        np.add.at(self._dense.reshape(-1), cell, pairs.count)
+        np.add.at(self._dense.reshape(-1), cell, _COMMON + pairs.agree)
 
     def _settle(self) -> None:
         if not self._pending:
             return
-        first, second, count = (np.concatenate(columns) for columns in zip(*self._pending, strict=True))
-        self._pending, self._n_pending = [], 0
+        first = np.concatenate([pairs.first for pairs in self._pending])
+        second = np.concatenate([pairs.second for pairs in self._pending])
+        count = np.concatenate([_COMMON + pairs.agree for pairs in self._pending])
+        self._pending = []
         n_workers = len(self._n_labels)
         table = sp.coo_array((count, (first, second)), shape=(n_workers, n_workers)).tocsr()
         table.sum_duplicates()
@@ -98,46 +111,26 @@ class PairTally:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of one group of labels.
+    """Some pairs of labels: (pairs,) the two worker codes, and whether the labels are the same."""
 
-    Attributes:
-        first, second: (pairs,) worker codes, first's label before second's in the task.
-        count: (pairs,) 2³², plus one if the labels are the same.
-        n_labels, n_triples: (workers,) labels and ordered pairs of distinct peers of each worker.
-        n_sampled: tasks of which a part of the pairs is here.
-    """
-
-    first: Ints
-    second: Ints
-    count: Ints
-    n_labels: Ints
-    n_triples: Ints
-    n_sampled: int
+    first: NDArray[np.integer]
+    second: NDArray[np.integer]
+    agree: NDArray[np.bool_]
 
 
-def pairs_of(labels: TaskLabels) -> Pairs:
-    """Every pair of labels on one task; the labels of a task must be in the order of their worker ids."""
+def pair_rounds(labels: TaskLabels) -> Iterator[Pairs]:
+    """Every pair of labels on one task, at most about `_ROUND_PAIRS` at a time."""
     sizes = labels.sizes
-    firsts, seconds, counts = [], [], []
-    n_sampled = 0
-    for size in np.unique(sizes[sizes > 1]):
+    for size in np.flatnonzero(np.bincount(sizes)).tolist():
+        if size < 2:
+            continue
         starts = labels.starts[:-1][sizes == size]
-        worker = labels.worker[starts + np.arange(size)[:, None]]
-        label = labels.label[starts + np.arange(size)[:, None]]
-        one, other = _places(int(size))
-        n_sampled += len(starts) if len(one) < size * (size - 1) // 2 else 0
-        firsts.append(worker[one].reshape(-1))
-        seconds.append(worker[other].reshape(-1))
-        counts.append(_COMMON + (label[one] == label[other]).astype(np.int64).reshape(-1))
-    triples = np.repeat((sizes - 1) * (sizes - 2), sizes).astype(np.float64)
-    return Pairs(
-        np.concatenate(firsts) if firsts else np.zeros(0, np.int64),
-        np.concatenate(seconds) if seconds else np.zeros(0, np.int64),
-        np.concatenate(counts) if counts else np.zeros(0, np.int64),
-        np.bincount(labels.worker, minlength=labels.n_workers),
-        np.bincount(labels.worker, triples, minlength=labels.n_workers).astype(np.int64),
-        n_sampled,
-    )
+        one, other = _places(size)
+        step = max(1, _ROUND_PAIRS // len(one))
+        for at in range(0, len(starts), step):
+            cell = starts[at : at + step] + np.arange(size)[:, None]
+            worker, label = labels.worker[cell], labels.label[cell]
+            yield Pairs(worker[one].reshape(-1), worker[other].reshape(-1), (label[one] == label[other]).reshape(-1))
 
 
 def is_sampled(sizes: Ints) -> NDArray[np.bool_]:

@@ -6,9 +6,8 @@ The paper gives no step η, and has max and min swapped in its projection. Here 
 component), with which no step passes the minimum along its coordinate: every update lowers the loss. This is the
 reference for the fast solver, not a fast solver: it needs hundreds to many thousands of rounds.
 
-Workers without common tasks do not see each other, so they can be moved together. Each worker belongs to the level after
-the last of its peers that come before it; one level after the other gives exactly the numbers of one worker after the
-other.
+Workers without common tasks do not see each other, so they can be moved together. Each worker belongs to the level
+after the last of its peers that come before it: level after level gives the very numbers of worker after worker.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import scipy.sparse as sp
 
 from crowdcore.labels import Ints
 from crowdcore.newton import Descent, remaining_step
-from crowdcore.problem import AgreementProblem, symmetric_product
+from crowdcore.problem import AgreementProblem
 from crowdcore.weights import Floats
 
 _ROUNDS_A_LOOK = 10
@@ -86,17 +85,16 @@ def _levels(problem: AgreementProblem) -> list[_Level]:
     depth[problem.fixed | (np.diff(both.indptr) == 0)] = -1
     rates = _rates(problem)
     found = []
-    for level in range(int(depth.max(initial=-1)) + 1):
-        workers = np.flatnonzero(depth == level)
+    for number in range(int(depth.max(initial=-1)) + 1):
+        workers = np.flatnonzero(depth == number)
         rows = both[workers]
-        found.append(
-            _Level(
-                workers, rows.indptr[:-1], rows.indices,
-                problem.upper.data[rows.data - 1], problem.upper_target.data[rows.data - 1],
-                rates[workers], problem.bounds[workers], problem.prior_strength[workers],
-                problem.prior_strength[workers] * problem.prior[workers],
-            )  # fmt: skip
-        )
+        together = _Level(
+            workers, rows.indptr[:-1], rows.indices,
+            problem.upper.data[rows.data - 1], problem.upper_target.data[rows.data - 1],
+            rates[workers], problem.bounds[workers], problem.prior_strength[workers],
+            problem.prior_strength[workers] * problem.prior[workers],
+        )  # fmt: skip
+        found.append(together)
     return found
 
 
@@ -112,7 +110,6 @@ def _depths(problem: AgreementProblem) -> Ints:
 
 def _rates(problem: AgreementProblem) -> Floats:
     """(workers,) 2η."""
-    degree = symmetric_product(problem.upper, np.ones(problem.n_workers)) + problem.prior_strength
     highest = np.zeros(problem.parts.n_components)
-    np.maximum.at(highest, problem.parts.component, degree)
+    np.maximum.at(highest, problem.parts.component, problem.degree + problem.prior_strength)
     return 1 / problem.spread(np.where(highest > 0, highest, 1.0))

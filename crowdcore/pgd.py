@@ -36,6 +36,7 @@ from crowdcore.solution import Solution, solve
 from crowdcore.weights import Floats, pair_weights
 
 SOLVERS = ("newton", "paper")
+_DOUBT = 6.0
 
 
 @dataclass(frozen=True)
@@ -112,17 +113,17 @@ def fit_skills(
     classes = max(2, len(edges.classes)) if n_classes is None else n_classes
     graph = WorkerGraph.of(edges) if graph is None else graph
     strength, known = _prior_arrays(edges, prior, prior_strength)
-    agreement = edges.n_agree / np.maximum(edges.n_common, 1)
+    weight, common = pair_weights(edges.n_common, weights, saturation), np.maximum(edges.n_common, 1)
     problem = AgreementProblem.of(
-        edges.first, edges.second,
-        weight=pair_weights(edges.n_common, weights, saturation),
-        target=(classes * agreement - 1) / (classes - 1),
+        edges.first, edges.second, weight=weight,
+        target=(classes / (classes - 1)) * (edges.n_agree / common) - 1 / (classes - 1),
         bounds=_bounds(edges, tau), fixed=edges.workers == GOLD,
-        prior=known, prior_strength=strength,
+        prior=known, prior_strength=strength, parts=graph.parts,
     )  # fmt: skip
+    noise = float(np.sum(weight * weight / common) / max(np.sum(weight), 1e-300)) / (classes - 1)
     found = solve(
-        problem, importance=np.where(problem.fixed, 0.0, edges.n_labels), solver=solver, start=start, rng=rng, tol=tol,
-        max_rounds=max_rounds,
+        problem, importance=np.where(problem.fixed, 0.0, edges.n_labels), penalty=_DOUBT * noise,
+        solver=solver, start=start, rng=rng, tol=tol, max_rounds=max_rounds,
     )  # fmt: skip
     return SkillFit(
         edges.workers, found.x, problem.bounds, _statuses(problem, found, graph), graph, classes,

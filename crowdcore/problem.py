@@ -15,6 +15,7 @@ array([0.])
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ class AgreementProblem:
         prior: (workers,) x⁰.
         prior_strength: (workers,) λ, 0 where nothing is known beforehand.
         parts: components of the pairs that matter: both bounds and the weight above 0.
+        upper, upper_target: upper triangles of B and B∘C.
+        left_out: what the pairs that do not matter add to the loss.
     """
 
     first: Ints
@@ -52,6 +55,7 @@ class AgreementProblem:
     parts: Components
     upper: sp.csr_array
     upper_target: sp.csr_array
+    left_out: float = 0.0
 
     @classmethod
     def of(
@@ -65,13 +69,19 @@ class AgreementProblem:
         fixed: NDArray[np.bool_] | None = None,
         prior: Floats | None = None,
         prior_strength: Floats | None = None,
+        parts: Components | None = None,
     ) -> "AgreementProblem":
-        """Leaves out the pairs that no skill within the bounds can change, and sorts the others."""
+        """Leaves out the pairs that no skill within the bounds can change, and sorts the others.
+
+        `parts`, if given, are the components of all pairs.
+        """
         n_workers = len(bounds)
         one, other = np.asarray(first, np.int64), np.asarray(second, np.int64)
         weights, targets = np.asarray(weight, np.float64), np.asarray(target, np.float64)
         matters = (weights > 0) & (bounds[one] > 0) & (bounds[other] > 0)
+        left_out = 0.0
         if not matters.all():
+            parts, left_out = None, float(np.sum((weights * targets**2)[~matters]))
             one, other, weights, targets = one[matters], other[matters], weights[matters], targets[matters]
         if np.any(np.diff(one) < 0):
             order = np.argsort(one, kind="stable")
@@ -84,15 +94,21 @@ class AgreementProblem:
             np.zeros(n_workers, bool) if fixed is None else fixed,
             nothing if prior is None else prior,
             nothing if prior_strength is None else prior_strength,
-            Components.of(n_workers, one, other),
+            Components.of(n_workers, one, other) if parts is None else parts,
             sp.csr_array((weights, columns, starts), shape=shape),
             sp.csr_array((weights * targets, columns, starts), shape=shape),
+            left_out,
         )  # fmt: skip
 
     @property
     def n_workers(self) -> int:
         """How many workers there are, gold included."""
         return len(self.bounds)
+
+    @cached_property
+    def degree(self) -> Floats:
+        """(workers,) Σ_j B_ij."""
+        return symmetric_product(self.upper, np.ones(self.n_workers))
 
     def clip(self, x: Floats) -> Floats:
         """The nearest point within the bounds, gold at its place."""

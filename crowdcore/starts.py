@@ -18,7 +18,7 @@ from crowdcore.weights import Floats
 
 STARTS = ("auto", "half", "spectral", "tree", "random")
 _HALF = 0.5
-_SPARSE = 50
+_SPARSE = 20
 _POWER_ROUNDS = 20
 _SHIFT = 0.5
 
@@ -47,15 +47,15 @@ def starting_points(
         points.append(("spectral", _spectral(problem, rng)))
     if start == "tree" or (start == "auto" and len(problem.first) <= _SPARSE * problem.n_workers):
         points.append(("tree", _HALF * _tree_signs(problem)))
-    for _ in range({"auto": 2, "random": 1}.get(start, 0)):
-        points.append(("random", rng.uniform(-1, 1, problem.n_workers)))
-    return points
+    n_random = {"auto": 2, "random": 1}.get(start, 0)
+    points.extend(("random", rng.uniform(-1, 1, problem.n_workers)) for _ in range(n_random))
+    alone = problem.degree == 0
+    return [(name, np.where(alone, known, point)) for name, point in points]
 
 
 def _spectral(problem: AgreementProblem, rng: np.random.Generator) -> Floats:
     """Power iteration, shifted so that the largest eigenvalue wins, not the largest in absolute value."""
-    degree = symmetric_product(problem.upper, np.ones(problem.n_workers))
-    scale = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
+    scale = 1 / np.sqrt(np.where(problem.degree > 0, problem.degree, 1.0))
     v = rng.standard_normal(problem.n_workers)
     for _ in range(_POWER_ROUNDS):
         v = scale * symmetric_product(problem.upper_target, scale * v) + _SHIFT * v
@@ -68,11 +68,12 @@ def _spectral(problem: AgreementProblem, rng: np.random.Generator) -> Floats:
     present = problem.by_component(square * symmetric_product(problem.upper, square))
     wanted = problem.by_component(x * symmetric_product(problem.upper_target, x))
     size = np.where((wanted > 0) & (present > 0), wanted, 1.0) / np.where((wanted > 0) & (present > 0), present, 1.0)
-    return np.where(degree > 0, x * problem.spread(np.sqrt(size)), _HALF)
+    sized: Floats = x * problem.spread(np.sqrt(size))
+    return sized
 
 
 def _tree_signs(problem: AgreementProblem) -> Floats:
-    """(workers,) ±1: the product of the signs of C on the way to the root, along the spanning tree of the largest B |C|."""
+    """(workers,) ±1: the product of the signs of C on the way to the root of the spanning tree of the largest B |C|."""
     n_workers, root = problem.n_workers, problem.n_workers
     cost = 1 / (1e-9 + np.abs(problem.upper_target.data))
     costs = sp.csr_array((cost, problem.upper.indices, problem.upper.indptr), shape=problem.upper.shape)

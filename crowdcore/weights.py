@@ -34,7 +34,7 @@ def pair_weights(n_common: ArrayLike, kind: str = "identity", saturation: float 
     if kind == "binary":
         return (common > 0).astype(np.float64)
     if kind == "squared":
-        return common * common
+        return np.square(common)
     if kind == "saturating":
         if not saturation > 0:
             raise InvalidOptionError(f"saturation is {saturation}; it takes a number above 0")

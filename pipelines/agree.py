@@ -1,9 +1,10 @@
 """Agreeing: the labels of task shards in; compact task shards and one table of worker-pair counts out."""
 
 import json
+import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -12,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crowdcore.edges import EdgeCounts
-from crowdcore.pairs import Pairs, PairTally, pairs_of
+from crowdcore.pairs import PairTally
 from pipelines import progress
 from pipelines.blocks import LabelBlock
 from pipelines.counts import pack_counts
 from pipelines.edge_frames import EdgeCountsCombineFn, pack_edges
-from pipelines.grouped import Contradiction, group_blocks
+from pipelines.grouped import Contradiction, Grouping, group_blocks
 from pipelines.spill import Spill
 from pipelines.tables import reject_table, to_bytes
 from pipelines.threaded import ThreadedFn
@@ -49,49 +50,36 @@ class CountAgreements(beam.PTransform):
         }
 
 
-@dataclass(frozen=True)
-class _GroupedShard:
-    token: bytes
-    pairs: Pairs
-    workers: pa.LargeStringArray
-    classes: list[str]
-    contradictions: Sequence[Contradiction]
-    counts: dict[str, int]
-
-
 @dataclass
 class _BundleTotal:
-    """What a bundle adds up for one window: worker codes are given out as workers appear."""
+    """What a bundle adds up for one window; worker codes are given out as workers appear."""
 
     tally: PairTally = field(default_factory=PairTally)
     workers: pa.LargeStringArray = field(default_factory=lambda: pa.array([], pa.large_string()))
     classes: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, shard: _GroupedShard) -> None:
-        code = self._codes(shard.workers)
-        pairs, size = shard.pairs, len(self.workers)
-        spread = Pairs(
-            code[pairs.first],
-            code[pairs.second],
-            pairs.count,
-            _scattered(pairs.n_labels, code, size),
-            _scattered(pairs.n_triples, code, size),
-            pairs.n_sampled,
-        )
-        self.tally.add_pairs(spread, size)
-        self.classes.update(shard.classes)
-        self.counts.update(shard.counts)
+    def add(self, grouping: Grouping) -> None:
+        """Adds the pairs of a shard."""
+        shard = grouping.shard
+        seen = np.bincount(shard.labels.label, minlength=len(shard.classes)) > 0
+        with self.lock:
+            code = self._codes(shard.workers)
+            n_workers = len(self.workers)
+            self.classes.update(shard.classes.filter(pa.array(seen)).to_pylist())
+            self.counts.update(grouping.counts)
+        self.tally.add(replace(shard.labels, worker=code[shard.labels.worker], n_workers=n_workers))
 
     def _codes(self, names: pa.LargeStringArray) -> Any:
         found = pc.index_in(names, value_set=self.workers)
         if found.null_count:
-            fresh = names.filter(found.is_null())
-            self.workers = pa.concat_arrays([self.workers, fresh])
+            self.workers = pa.concat_arrays([self.workers, names.filter(found.is_null())])
             found = pc.index_in(names, value_set=self.workers)
         return found.to_numpy()
 
     def edges(self) -> bytes:
+        """The counts as a frame."""
         workers = self.workers.to_numpy(zero_copy_only=False)
         return pack_edges(EdgeCounts.from_tally(self.tally, workers, self.classes))
 
@@ -109,36 +97,28 @@ class _GroupTasksFn(ThreadedFn):
         super().start_bundle()
         self._totals = {}
 
-    def work(self, element: tuple[int, Iterable[bytes]]) -> _GroupedShard:
-        number, tokens = element
+    def process(self, element: tuple[int, Iterable[bytes]], window: Any = beam.DoFn.WindowParam) -> Iterable[Any]:
+        total = self._totals.setdefault(window, _BundleTotal())
+        return self.submit((element[0], list(element[1]), total), window)
+
+    def work(self, number: int, tokens: list[bytes], total: _BundleTotal) -> tuple[bytes, tuple[Contradiction, ...]]:
         blocks = [LabelBlock.from_bytes(self._spill.get(token)) for token in tokens]
         grouping = group_blocks(number, blocks, self._repeats)
-        shard = grouping.shard
-        token = self._spill.put(shard.to_bytes())
-        present = np.bincount(shard.labels.label, minlength=len(shard.classes)) > 0
-        classes = shard.classes.filter(pa.array(present)).to_pylist()
+        total.add(grouping)
         progress.add("count agreements", grouping.counts["labels_used"])
-        return _GroupedShard(
-            token, pairs_of(shard.labels), shard.workers, classes, grouping.contradictions, grouping.counts
-        )
+        return self._spill.put(grouping.shard.to_bytes()), grouping.contradictions
 
-    def emit(self, result: _GroupedShard, window: Any) -> Iterable[tuple[str, Any]]:
-        self._totals.setdefault(window, _BundleTotal()).add(result)
-        yield "shards", result.token
-        if result.contradictions:
-            yield "rejects", to_bytes(reject_table([_reject_of(one) for one in result.contradictions]))
+    def emit(self, result: tuple[bytes, tuple[Contradiction, ...]], window: Any) -> Iterable[tuple[str, Any]]:
+        token, contradictions = result
+        yield "shards", token
+        if contradictions:
+            yield "rejects", to_bytes(reject_table([_reject_of(one) for one in contradictions]))
 
     def close(self) -> Iterable[tuple[str, Any, Any]]:
         for window, total in self._totals.items():
             yield "edges", total.edges(), window
             yield "counts", pack_counts(total.counts), window
         self._totals = {}
-
-
-def _scattered(values: Any, code: Any, size: int) -> Any:
-    spread = np.zeros(size, np.int64)
-    spread[code] = values
-    return spread
 
 
 def _reject_of(one: Contradiction) -> dict[str, Any]:

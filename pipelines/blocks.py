@@ -19,6 +19,7 @@ UNORDERED = -1
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FINISH = np.uint64(0xFF51AFD7ED558CCD)
 _WORD = 8
+_MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], np.uint64)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def split_block(block: LabelBlock, shards: int) -> Iterator[tuple[int, LabelBloc
     shard = shard_of(block.task, shards)
     order = np.argsort(shard, kind="stable")
     ends = np.cumsum(np.bincount(shard, minlength=shards)).tolist()
-    task = block.task.take(pa.array(order))
+    task = _taken(block.task, order)
     worker, label = block.worker[order], block.label[order]
     time = None if block.time is None else block.time[order]
     start = 0
@@ -104,9 +105,17 @@ def split_block(block: LabelBlock, shards: int) -> Iterator[tuple[int, LabelBloc
                     label[start:end],
                     block.classes,
                     None if time is None else time[start:end],
+                    block.path,
                 ),
             )
         start = end
+
+
+def _taken(texts: pa.LargeStringArray, order: NDArray[np.int64]) -> pa.LargeStringArray:
+    """`texts` in `order`; Arrow takes twice as fast with short offsets."""
+    if texts.nbytes < np.iinfo(np.int32).max:
+        return texts.cast(pa.string()).take(pa.array(order)).cast(pa.large_string())
+    return texts.take(pa.array(order))
 
 
 def _used(codes: NDArray[Any], names: pa.LargeStringArray) -> tuple[NDArray[Any], pa.LargeStringArray]:
@@ -137,16 +146,17 @@ def hash_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
     start, length = offsets[:-1], np.diff(offsets)
     padded = np.zeros(len(data) + _WORD, np.uint8)
     padded[: len(data)] = data
-    words = np.lib.stride_tricks.as_strided(padded.view(np.uint8), (len(data) + 1, _WORD), (1, 1))
+    word_at: NDArray[np.uint64] = np.ndarray(len(data) + 1, "<u8", padded, 0, (1,))
     mixed = (length.astype(np.uint64) + np.uint64(1)) * _MIX
-    alive = np.arange(len(texts))
-    for at in range(0, int(length.max(initial=0)), _WORD):
+    alive: Any = slice(None)
+    for at in range(0, int(length.max(initial=1)), _WORD):
         if at:
-            alive = alive[length[alive] > at]
-        left = np.minimum(length[alive] - at, _WORD).astype(np.uint64)
-        word = np.ascontiguousarray(words[start[alive] + at]).view("<u8").reshape(-1)
-        mask = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - np.uint64(8) * left)
-        step = (mixed[alive] ^ (word & mask)) * _MIX
-        mixed[alive] = step ^ (step >> np.uint64(29))
+            alive = np.flatnonzero(length > at)
+        word = word_at[start[alive] + at]
+        word &= _MASKS[np.minimum(length[alive] - at, _WORD)]
+        word ^= mixed[alive]
+        word *= _MIX
+        word ^= word >> np.uint64(29)
+        mixed[alive] = word
     mixed *= _FINISH
     return mixed ^ (mixed >> np.uint64(32))

@@ -68,9 +68,8 @@ def texts_of(column: pa.Array) -> tuple[pa.LargeStringArray, Flags]:
 def codes_of(column: pa.Array) -> tuple[NDArray[Any], pa.LargeStringArray, Flags]:
     """(values,) codes into a dictionary of texts, the dictionary, and what is wrong with each value."""
     if not pa.types.is_dictionary(column.type):
-        texts, flags = texts_of(column)
-        coded = texts.dictionary_encode()
-        return coded.indices.to_numpy(), coded.dictionary, flags
+        column = texts_of(column)[0] if pa.types.is_nested(column.type) else column
+        column = column.dictionary_encode()
     texts, wrong = texts_of(column.dictionary)
     indices = column.indices
     missing = indices.null_count > 0

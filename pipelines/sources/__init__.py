@@ -66,8 +66,10 @@ class FilePart:
 
 def as_array(column: Any) -> pa.Array:
     """One Arrow array of a column that may be in pieces."""
-    if isinstance(column, pa.ChunkedArray):
-        if pa.types.is_dictionary(column.type):
-            column = column.unify_dictionaries()
-        column = column.combine_chunks()
-    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    return column.combine_chunks()

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from pipelines.sources import Chunk, FilePart, LazyChunk, as_array
 from pipelines.sources.storage import open_file
 
-ROWS_PER_PART = 1_300_000
+ROWS_PER_PART = 1 << 20
 
 
 def columns_of(path: str) -> list[str]:

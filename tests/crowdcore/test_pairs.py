@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from unittest.mock import patch
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 import crowdcore.pairs
 from crowdcore.edges import EdgeCounts
 from crowdcore.labels import group_labels
-from crowdcore.pairs import PairTally, is_sampled, pairs_of
+from crowdcore.pairs import PairTally, is_sampled, pair_rounds
 from crowdcore.simulate import simulate_crowd
 
 CROWDS = st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 6)), st.integers(0, 2), max_size=20)
@@ -29,12 +30,19 @@ def tallied(*groups):
 
 
 def as_dictionary(tally):
-    """{pair: (common, agreements)}; a pair may be in several parts of the tally."""
-    counts = {}
-    for first, second, n_common, n_agree in zip(*(column.tolist() for column in tally.pairs()), strict=True):
-        before = counts.get((first, second), (0, 0))
-        counts[first, second] = before[0] + n_common, before[1] + n_agree
-    return counts
+    """{pair: (common, agreements)}."""
+    n_labels, _ = tally.by_worker(0)
+    order = np.flatnonzero(n_labels)
+    first, second, n_common, n_agree = tally.pairs(order)
+    assert len(set(zip(first, second, strict=True))) == len(first)
+    pairs = zip(order[first].tolist(), order[second].tolist(), strict=True)
+    return dict(zip(pairs, zip(n_common.tolist(), n_agree.tolist(), strict=True), strict=True))
+
+
+def pairs_of(labels):
+    """(pairs,) first and second worker of every pair."""
+    rounds = list(pair_rounds(labels))
+    return np.concatenate([one.first for one in rounds]), np.concatenate([one.second for one in rounds])
 
 
 def counted_plainly(*crowds):
@@ -107,31 +115,31 @@ def one_task(size):
 
 @given(st.integers(4, 60), st.integers(1, 400))
 def test_a_task_with_too_many_pairs_keeps_distinct_ones_and_each_worker_as_many(size, max_pairs):
-    with patch.object(crowdcore.pairs, "MAX_PAIRS", max_pairs):
-        pairs = pairs_of(one_task(size))
     n_all = size * (size - 1) // 2
-    kept = set(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
-    assert len(kept) == len(pairs.first)
-    assert all(first < second for first, second in kept)
-    assert pairs.n_sampled == (n_all > max_pairs)
+    with patch.object(crowdcore.pairs, "MAX_PAIRS", max_pairs):
+        first, second = pairs_of(one_task(size))
+        assert tallied(one_task(size)).n_sampled == (n_all > max_pairs)
+    kept = set(zip(first.tolist(), second.tolist(), strict=True))
+    assert len(kept) == len(first)
+    assert all(one < other for one, other in kept)
     assert len(kept) == n_all if n_all <= max_pairs else len(kept) <= max(max_pairs, size)
-    assert len(set(np.bincount([*pairs.first, *pairs.second], minlength=size))) == 1
+    assert len(set(np.bincount([*first, *second], minlength=size))) == 1
 
 
 @given(st.integers(4, 60), st.integers(60, 400))
 def test_a_part_of_the_pairs_is_as_large_as_the_cap_allows(size, max_pairs):
     """Whole circles of `size` pairs, one a distance below half the circle."""
     with patch.object(crowdcore.pairs, "MAX_PAIRS", max_pairs):
-        pairs = pairs_of(one_task(size))
-    if pairs.n_sampled:
-        assert len(pairs.first) == min(max_pairs // size, (size - 1) // 2) * size
+        first, _ = pairs_of(one_task(size))
+        if is_sampled(np.array(size)):
+            assert len(first) == min(max_pairs // size, (size - 1) // 2) * size
 
 
 @given(st.integers(30, 90), st.integers(100, 400))
 def test_the_distances_of_kept_pairs_are_spread_evenly_over_half_the_circle(size, max_pairs):
     with patch.object(crowdcore.pairs, "MAX_PAIRS", max_pairs):
-        pairs = pairs_of(one_task(size))
-    apart = pairs.second - pairs.first
+        first, second = pairs_of(one_task(size))
+    apart = second - first
     distances = np.unique(np.minimum(apart, size - apart))
     gaps = np.diff([*distances, 1 + (size - 1) // 2])
     assert distances[0] == 1
@@ -139,10 +147,14 @@ def test_the_distances_of_kept_pairs_are_spread_evenly_over_half_the_circle(size
 
 
 def test_the_cap_is_500_000_pairs():
-    pairs = pairs_of(one_task(10_000))
-    assert (len(pairs.first), pairs.n_sampled) == (500_000, 1)
-    assert pairs_of(one_task(1000)).n_sampled == 0
+    assert len(pairs_of(one_task(10_000))[0]) == 500_000
     assert is_sampled(np.array([0, 1, 1000, 1001, 10_000])).tolist() == [False, False, False, True, True]
+
+
+@given(CROWDS)
+def test_a_round_holds_no_more_pairs_than_it_may(crowd):
+    with patch.object(crowdcore.pairs, "_ROUND_PAIRS", 21):
+        assert all(len(pairs.first) <= 21 for pairs in pair_rounds(labels_of(crowd)))
 
 
 @given(CROWDS, CROWDS)
@@ -170,8 +182,9 @@ def test_sampled_tasks_are_added_and_taken_away():
     assert edges + edges - edges == edges
 
 
-def test_pairs_made_elsewhere_count_the_same():
-    labels = one_task(6)
-    tally = PairTally()
-    tally.add_pairs(pairs_of(labels), labels.n_workers)
-    assert as_dictionary(tally) == as_dictionary(tallied(labels))
+def test_threads_may_add_at_once():
+    crowd = simulate_crowd(n_tasks=4000, n_workers=300, labels_per_task=5, rng=np.random.default_rng(2)).grouped()
+    alone, together = tallied(*[crowd] * 16), PairTally()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(together.add, [crowd] * 16))
+    assert as_dictionary(together) == as_dictionary(alone)

@@ -1,0 +1,168 @@
+"""`crowdbeam`: the commands, their exit codes, and what is said when something goes wrong.
+
+Exit codes: 0 done; 1 the run failed; 2 bad usage, settings or inputs, and nothing was run; 3 the run finished, but there
+was no usable label; 130 interrupted; 143 ended by SIGTERM.
+"""
+
+import difflib
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NoReturn
+
+import crowdcore
+from pipelines.arguments import CommandParser, parse_arguments
+from pipelines.errors import CrowdbeamError, InputError, InvalidSettingError
+from pipelines.terminal import write_out
+
+COMMANDS = {
+    "aggregate": "turn files of labels into worker skills and task answers",
+    "simulate": "make up a crowd with a known truth, to try things on",
+    "evaluate": "compare the answers of a run with the truth, and with majority vote",
+}
+DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+DEBUG_VARIABLE = "CROWDBEAM_DEBUG"
+_MESSAGE_CHARACTERS = 600
+_USAGE = """\
+usage: crowdbeam COMMAND ...
+
+Crowd labels into worker skills and task answers, with Apache Beam.
+
+commands:
+{commands}
+
+  crowdbeam COMMAND --help   all that a command takes
+  crowdbeam --version
+
+examples:
+  crowdbeam simulate --output crowd
+  crowdbeam aggregate crowd/labels --output run
+  crowdbeam evaluate run --truth crowd/truth.csv
+
+exit codes:
+    0  done
+    1  the run failed
+    2  bad usage, settings or inputs; nothing was run
+    3  the run finished, but there was no usable label
+  130  interrupted (Ctrl-C), 143 ended (SIGTERM)
+"""
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM has come; no `Exception`, so that nothing on the way takes it for a failure."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `crowdbeam` with the given arguments, or those of the process, and returns the exit code."""
+    code = _guarded(list(sys.argv[1:] if argv is None else argv))
+    if argv is None and code in (INTERRUPTED, TERMINATED):
+        # Threads that are still at work would keep the process alive until they have finished.
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _guarded(argv: list[str]) -> int:
+    """The exit code, whatever happens; what happened is said in a sentence."""
+    try:
+        with _sigterm_raises():
+            return _dispatch(argv)
+    except (InvalidSettingError, InputError) as error:
+        return _say(str(error), REFUSED)
+    except CrowdbeamError as error:
+        return _say(str(error), FAILED)
+    except KeyboardInterrupt:
+        return _say("Interrupted; nothing new was written.", INTERRUPTED)
+    except _TerminatedError:
+        return _say("Ended by SIGTERM; nothing new was written.", TERMINATED)
+    except Exception as error:  # noqa: BLE001 - the top: whatever goes wrong is told in a sentence, not a traceback
+        if _debug():
+            traceback.print_exc()
+        return _say(f"{_sentence(error)} Set {DEBUG_VARIABLE}=1 for the traceback.", FAILED)
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help"):
+        write_out(_usage())
+        return DONE
+    if argv[0] == "--version":
+        write_out(f"crowdbeam {crowdcore.__version__}")
+        return DONE
+    name, rest = argv[0], argv[1:]
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}."
+        raise InvalidSettingError(f"{name!r} is no command of crowdbeam; {hint}")
+    command: Any = import_module(f"pipelines.commands.{name}")
+    parser: CommandParser = command.build_parser()
+    if "-h" in rest or "--help" in rest:
+        write_out(parser.format_help())
+        return DONE
+    _silence_libraries()
+    args, beam_args = parse_arguments(parser, rest, _beam_options if command.TAKES_BEAM_OPTIONS else None)
+    code: int = command.run(args, beam_args)
+    return code
+
+
+def _usage() -> str:
+    return _USAGE.format(commands="\n".join(f"  {name:<12}{what}" for name, what in COMMANDS.items()))
+
+
+def _beam_options(argv: Sequence[str]) -> Any:
+    from pipelines.beam_options import beam_options
+
+    return beam_options(argv)
+
+
+def _silence_libraries() -> None:
+    """Keeps the log of Beam and gRPC off the terminal; with the debug variable set, shows it."""
+    if _debug():
+        logging.basicConfig(level=logging.INFO)
+        return
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GLOG_minloglevel", "3")
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+
+
+def _debug() -> bool:
+    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """Makes SIGTERM an exception, so that a run removes what it has not finished."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: Any) -> NoReturn:
+        raise _TerminatedError
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say(sentence: str, code: int) -> int:
+    sys.stderr.write(f"crowdbeam: {' '.join(sentence.split())}\n")
+    return code
+
+
+def _sentence(error: Exception) -> str:
+    """The type and text of an unexpected error; of a traceback in the text, as Beam makes them, the last line."""
+    text = str(error).strip()
+    if "Traceback (most recent call last)" in text:
+        text = text.splitlines()[-1]
+    text = " ".join(text.split())[:_MESSAGE_CHARACTERS].rstrip(".")
+    kind = type(error).__name__
+    return f"{text}." if text.startswith(f"{kind}:") else f"{kind}: {text}."

@@ -1,0 +1,195 @@
+"""`crowdbeam simulate`: a crowd with a known truth, in files."""
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crowdcore.errors import CrowdcoreError
+from pipelines.arguments import CommandParser, number, whole_number
+from pipelines.errors import InvalidSettingError
+from pipelines.terminal import Facts, Notes, show_blocks
+
+if TYPE_CHECKING:
+    from crowdcore.simulate import Crowd
+
+SUMMARY = "Make up a crowd with a known truth, to try things on."
+TAKES_BEAM_OPTIONS = False
+FORMATS = ("parquet", "avro", "csv", "jsonl")
+# What ragged ids end in: lengths, scripts and signs that a careless reader, hash or CSV writer gets wrong.
+ENDINGS = ("", "-x", " and a blank", "-ü", "-日本語", "-🙂", ',"comma, quote"', "-a longer ending than all the others")
+_EPILOG = """\
+examples:
+  crowdbeam simulate --output crowd
+  crowdbeam simulate --output crowd --tasks 100000 --classes 4 \\
+      --skills hammer-spammer:0.3 --activity 1 --format csv
+
+written: DIR/labels/part-*.FORMAT (task, worker, label), DIR/truth.csv (task, label)
+and DIR/skills.csv (worker, skill).
+"""
+
+
+def build_parser() -> CommandParser:
+    """What the command takes."""
+    parser = CommandParser(
+        prog="crowdbeam simulate",
+        usage="crowdbeam simulate --output DIR [options]",
+        description=SUMMARY,
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument_group("crowd").add_argument
+    add("--tasks", metavar="N", type=whole_number("--tasks"), default=10_000, help="how many (default: %(default)s)")
+    add("--workers", metavar="N", type=whole_number("--workers"), default=200, help="how many (default: %(default)s)")
+    add("--labels-per-task", metavar="N", type=whole_number("--labels-per-task"), default=None,
+        help="how many (default: 5, or as many as the graph asks for)")  # fmt: skip
+    add("--classes", metavar="K", type=whole_number("--classes"), default=2, help="how many (default: %(default)s)")
+    add("--skills", metavar="SPEC", default="beta:5,1",
+        help="""how skilled: uniform:LOW,HIGH, grid:LOW,HIGH, beta:A,B (of the accuracy), hammer-spammer:SHARE or
+        fixed:SKILL (default: %(default)s)""")  # fmt: skip
+    add("--graph", metavar="NAME", default="random",
+        help="""who meets whom: random, clique, ring[:WINDOW], star, bipartite, communities[:NUMBER]
+        (default: %(default)s)""")  # fmt: skip
+    add("--class-prior", metavar="P,P,...", default="", help="how frequent each class is (default: all alike)")
+    add("--activity", metavar="A", type=number("--activity"), default=0.0,
+        help="how unevenly workers work: 0 all alike, 1 by Zipf's law (default: %(default)s)")  # fmt: skip
+    add("--seed", metavar="N", type=whole_number("--seed"), default=0, help="the seed of chance (default: %(default)s)")
+    add = parser.add_argument_group("output").add_argument
+    add("--output", metavar="DIR", required=True, help="the folder to write to")
+    add("--overwrite", action="store_true", help="replace the crowd in --output (default: refuse a folder with files)")
+    add("--files", metavar="N", type=whole_number("--files"), default=4,
+        help="how many files of labels (default: %(default)s)")  # fmt: skip
+    add(
+        "--format",
+        metavar="FORMAT",
+        default="parquet",
+        help=f"of the labels: {', '.join(FORMATS)} (default: %(default)s)",
+    )
+    add(
+        "--ragged-ids",
+        action="store_true",
+        help="ids of uneven length, blanks, quotes, other scripts (default: t000123)",
+    )
+    return parser
+
+
+def run(args: Namespace, beam_args: Sequence[str]) -> int:
+    """Draws the crowd, writes it, and says what is where."""
+    _check(args)
+    import numpy as np
+
+    rng = np.random.default_rng(args.seed)
+    crowd = _draw(args, rng)
+    folder = Path(args.output)
+    _make_room(folder, args.overwrite)
+    _write(crowd, rng.permutation(len(crowd.task)), folder, args)
+    right = float(np.mean(crowd.label == crowd.truth[crowd.task]))
+    show_blocks(
+        [
+            Facts(
+                f"A crowd in {args.output}",
+                (
+                    ("labels", f"{len(crowd.label):,}"),
+                    ("tasks", f"{crowd.n_tasks:,}"),
+                    ("workers", f"{crowd.n_workers:,}"),
+                    ("classes", f"{crowd.n_classes:,}"),
+                    ("labels that are right", f"{100 * right:.1f} %"),
+                ),
+            ),
+            Notes("Try", (f"crowdbeam aggregate {folder / 'labels'} --output run",)),
+        ]
+    )
+    return 0
+
+
+def _draw(args: Namespace, rng: Any) -> "Crowd":
+    from crowdcore.simulate import simulate_crowd
+
+    try:
+        return simulate_crowd(
+            n_tasks=args.tasks,
+            n_workers=args.workers,
+            labels_per_task=args.labels_per_task,
+            n_classes=args.classes,
+            skills=args.skills,
+            class_prior=parse_prior(args.class_prior, args.classes),
+            graph=args.graph,
+            activity=args.activity,
+            rng=rng,
+        )
+    except CrowdcoreError as error:
+        raise InvalidSettingError(f"There is no such crowd: {error}.") from error
+
+
+def parse_prior(text: str, n_classes: int) -> list[float] | None:
+    """Reads ``.2,.8``: a frequency for each class.
+
+    >>> parse_prior(".2,.8", 2)
+    [0.2, 0.8]
+    """
+    if not text.strip():
+        return None
+    read = number("--class-prior")
+    prior = [read(part) for part in text.split(",")]
+    if len(prior) != n_classes or abs(sum(prior) - 1) > 1e-6 or min(prior) < 0:
+        raise InvalidSettingError(f"--class-prior is {text!r}; it takes {n_classes} frequencies that add up to 1.")
+    return prior
+
+
+def _check(args: Namespace) -> None:
+    for option, low in (("tasks", 1), ("workers", 1), ("files", 1), ("seed", 0), ("classes", 2)):
+        if getattr(args, option) < low:
+            raise InvalidSettingError(f"--{option} is {getattr(args, option)}; it takes a number of at least {low}.")
+    if args.format not in FORMATS:
+        raise InvalidSettingError(f"--format is {args.format!r}; it takes {', '.join(FORMATS)}.")
+    if "://" in args.output:
+        raise InvalidSettingError(f"--output is {args.output}; simulate writes to a folder of this machine.")
+
+
+def _make_room(folder: Path, overwrite: bool) -> None:
+    try:
+        if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+            raise InvalidSettingError(
+                f"--output {folder} holds files. Give another folder, or --overwrite to replace a crowd in it."
+            )
+        (folder / "labels").mkdir(parents=True, exist_ok=True)
+        for old in (folder / "labels").glob("part-*"):
+            old.unlink()
+    except OSError as error:
+        raise InvalidSettingError(f"--output {folder} cannot be used: {error.strerror}.") from error
+
+
+def _write(crowd: "Crowd", order: Any, folder: Path, args: Namespace) -> None:
+    import numpy as np
+    import polars as pl
+
+    tasks, workers, classes = (
+        pl.Series(_ids(letter, n, least, args.ragged_ids and letter != "c"))
+        for letter, n, least in (("t", crowd.n_tasks, 6), ("w", crowd.n_workers, 4), ("c", crowd.n_classes, 1))
+    )
+    for place, rows in enumerate(np.array_split(order, args.files)):
+        part = pl.DataFrame(
+            {
+                "task": tasks[crowd.task[rows]],
+                "worker": workers[crowd.worker[rows]],
+                "label": classes[crowd.label[rows]],
+            }
+        )
+        _WRITERS[args.format](part, folder / "labels" / f"part-{place:05d}.{args.format}")
+    pl.DataFrame({"task": tasks, "label": classes[crowd.truth]}).write_csv(folder / "truth.csv")
+    pl.DataFrame({"worker": workers, "skill": crowd.skills}).write_csv(folder / "skills.csv")
+
+
+def _ids(letter: str, n: int, least: int, ragged: bool) -> list[str]:
+    """(n,) ids that sort by number, or ragged ones."""
+    if ragged:
+        return [f"{letter}{place}{ENDINGS[place % len(ENDINGS)]}" for place in range(n)]
+    digits = max(least, len(str(n - 1)))
+    return [f"{letter}{place:0{digits}d}" for place in range(n)]
+
+
+_WRITERS: dict[str, Callable[[Any, Path], object]] = {
+    "parquet": lambda part, path: part.write_parquet(path),
+    "avro": lambda part, path: part.write_avro(path, compression="deflate", name="Label"),
+    "csv": lambda part, path: part.write_csv(path),
+    "jsonl": lambda part, path: part.write_ndjson(path),
+}

@@ -1,0 +1,135 @@
+"""Same numbers everywhere: the pipeline gives exactly what crowdcore gives, however it is run."""
+
+import random
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from oracle import aggregated, checksum, table
+
+from crowdcore.simulate import simulate_crowd
+from pipelines.batch import run
+from pipelines.settings import AggregateSettings, BatchSettings
+
+TABLES = ("scores", "skills", "edges", "graph")
+
+
+def ragged(prefix, number):
+    """Ids of many lengths, not all of them ASCII."""
+    return f"{prefix}{'é' * (number % 4)}{'x' * (number % 23)}-{number}" if number % 3 else f"{prefix}{number}"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """A crowd of three classes with repeats; and beside it a bipartite pair, and a worker alone."""
+    crowd = simulate_crowd(n_tasks=1500, n_workers=60, labels_per_task=4, n_classes=3, rng=np.random.default_rng(7))
+    moment = random.Random(3)
+    names = ["no", "ÿes", "may,be"]
+    found = [
+        (ragged("t", t), ragged("w", w), names[y])
+        for t, w, y in zip(crowd.task.tolist(), crowd.worker.tolist(), crowd.label.tolist(), strict=True)
+    ]
+    found += [(task, worker, moment.choice(names)) for task, worker, _ in moment.sample(found, 300)]
+    found += [(f"pair{k}", side, "no") for k in range(9) for side in ("left", "right")]
+    found += [("lonely", "hermit", "ÿes")]
+    return [(*row, at) for row, at in zip(found, moment.sample(range(10**9), len(found)), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def gold(rows):
+    return sorted({task: "no" for task, *_ in rows[:40]}.items())
+
+
+def write(folder, rows, files=1, seed=None):
+    """The rows in Parquet files, shuffled when there is a seed."""
+    rows = random.Random(seed).sample(rows, len(rows)) if seed is not None else rows
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        columns = zip(*rows[number::files], strict=True)
+        part = pa.table(dict(zip(("task", "worker", "label", "time"), map(list, columns), strict=True)))
+        pq.write_table(part, folder / f"part-{number}.parquet", row_group_size=777)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory, rows, gold):
+    """The checksums of a run on one file, with one shard, on the in-process runner."""
+    folder = tmp_path_factory.mktemp("reference")
+    gold_file = folder / "gold.csv"
+    gold_file.write_text("task,label\n" + "".join(f"{task},{label}\n" for task, label in gold), "utf-8")
+    output = str(folder / "run")
+    aggregate(write(folder / "labels", rows), output, str(gold_file), shards=1)
+    return output, str(gold_file), {name: checksum(output, name) for name in TABLES}
+
+
+def aggregate(labels, output, gold, *, shards, args=("--runner=FnApiRunner",), **settings):
+    batch = BatchSettings((labels,), output, AggregateSettings(shards=shards, **settings), gold=(gold,) if gold else ())
+    return run(batch, args)
+
+
+def test_the_pipeline_gives_exactly_what_crowdcore_gives(reference, rows, gold):
+    output, _, _ = reference
+    scores, skills = aggregated(rows, gold)
+    found = table(output, "scores").to_pylist()
+    assert {row["task"]: (row["label"], row["probability"], row["margin"], row["score"]) for row in found} == scores
+    found = table(output, "skills").to_pylist()
+    assert {row["worker"]: (row["skill"], row["skill_low"], row["skill_high"]) for row in found} == skills
+
+
+@pytest.mark.parametrize(("shards", "files", "seed"), [(7, 1, None), (64, 1, None), (1, 5, 1), (7, 3, 2), (64, 8, 3)])
+def test_shards_files_and_order_change_nothing(tmp_path, reference, rows, shards, files, seed):
+    _, gold, expected = reference
+    labels = write(tmp_path / "labels", rows, files, seed)
+    result = aggregate(labels, str(tmp_path / "run"), gold, shards=shards)
+    assert {name: checksum(tmp_path / "run", name) for name in TABLES} == expected
+    assert sum(path["path"].startswith("scores/") for path in result.manifest["outputs"]) == shards
+
+
+def test_the_bundle_based_runner_changes_nothing(tmp_path, reference, rows):
+    _, gold, expected = reference
+    labels = write(tmp_path / "labels", rows, 4, 5)
+    aggregate(labels, str(tmp_path / "run"), gold, shards=7, args=["--runner=BundleBasedDirectRunner"])
+    assert {name: checksum(tmp_path / "run", name) for name in TABLES} == expected
+
+
+@pytest.fixture(scope="module")
+def job_endpoint():
+    """A local job service: pipelines and data go over the wire."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as service:
+        deadline = time.monotonic() + 60
+        while socket.socket().connect_ex(("localhost", port)):
+            assert service.poll() is None, "the job service did not start"
+            assert time.monotonic() < deadline, "the job service did not answer"
+            time.sleep(0.1)
+        yield f"localhost:{port}"
+        service.terminate()
+
+
+@pytest.mark.parametrize("shards", [1, 7, 64])
+def test_the_portable_runner_changes_nothing(tmp_path, reference, rows, job_endpoint, shards):
+    _, gold, expected = reference
+    labels = write(tmp_path / "labels", rows, 4, 6)
+    args = ["--runner=PortableRunner", f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK"]
+    aggregate(labels, str(tmp_path / "run"), gold, shards=shards, args=args)
+    assert {name: checksum(tmp_path / "run", name) for name in TABLES} == expected
+
+
+@pytest.mark.parametrize("settings", [{"weights": "saturating"}, {"multiclass": "one-vs-rest"}])
+def test_other_settings_give_what_crowdcore_gives(tmp_path, rows, settings):
+    labels = write(tmp_path / "labels", rows, 2, 9)
+    aggregate(labels, str(tmp_path / "run"), None, shards=5, **settings)
+    scores, skills = aggregated(rows, **settings)
+    found = table(tmp_path / "run", "scores").to_pylist()
+    assert {row["task"]: (row["label"], row["probability"], row["margin"], row["score"]) for row in found} == scores
+    found = table(tmp_path / "run", "skills").to_pylist()
+    assert {row["worker"]: (row["skill"], row["skill_low"], row["skill_high"]) for row in found} == skills
