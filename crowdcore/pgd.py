@@ -50,7 +50,8 @@ class SkillFit:
         status: (workers,) "ok", "saturated" (at its bound), "unidentified" (without odd cycle or gold), "isolated".
         graph: who has common tasks with whom.
         n_classes: K.
-        weights, saturation, prior_strength: as given.
+        weights, saturation: as given.
+        prior_strength: (workers,) λ, 0 where no skill was known beforehand.
         loss: L at the skills.
         loss_history: L after each round, of the start that won in the largest component; then `loss`.
         converged: whether no worker would move by more than the tolerance.
@@ -67,7 +68,7 @@ class SkillFit:
     n_classes: int
     weights: str
     saturation: float
-    prior_strength: float
+    prior_strength: Floats
     loss: float
     loss_history: tuple[float, ...]
     converged: bool
@@ -127,7 +128,7 @@ def fit_skills(
     )  # fmt: skip
     return SkillFit(
         edges.workers, found.x, problem.bounds, _statuses(problem, found, graph), graph, classes,
-        weights, saturation, prior_strength, found.loss, found.loss_history, found.remaining <= tol,
+        weights, saturation, strength, found.loss, found.loss_history, found.remaining <= tol,
         _reason(found, tol), found.start, found.n_rounds,
     )  # fmt: skip
 

@@ -105,10 +105,9 @@ def score_tasks(
     if n_classes > _DENSE_CLASSES and not probabilities and class_prior is None:
         return _score_sparse(labels, weights, n_classes, rule, gold)
     step = max(1, _DENSE_CELLS // n_classes)
-    parts = [
-        _score_dense(_tasks_between(labels, at, min(at + step, labels.n_tasks)), weights, prior, rule, gold, probabilities)
-        for at in range(0, max(labels.n_tasks, 1), step)
-    ]
+    cuts = range(0, max(labels.n_tasks, 1), step)
+    groups = [_tasks_between(labels, low, min(low + step, labels.n_tasks)) for low in cuts]
+    parts = [_score_dense(group, weights, prior, rule, gold, probabilities) for group in groups]
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
@@ -118,7 +117,7 @@ def _score_dense(
     shape = (labels.n_tasks, len(prior))
     cell = labels.task * len(prior) + labels.label
     weight, vote = _label_weights(labels, weights, gold)
-    total = np.bincount(cell, weight, minlength=shape[0] * shape[1]).reshape(shape)
+    total = np.asarray(np.bincount(cell, weight, minlength=shape[0] * shape[1]), np.float64).reshape(shape)
     votes = np.bincount(cell, vote, minlength=shape[0] * shape[1]).reshape(shape)
     if rule == "one-vs-rest" and len(prior) > 2:
         total = 2 * total - total.sum(axis=1, keepdims=True)
@@ -149,33 +148,53 @@ def _score_dense(
     )
 
 
+@dataclass(frozen=True)
+class _Cells:
+    """Classes of tasks, one entry a cell; a cell may stand for several classes that are alike."""
+
+    task: Ints
+    label: Ints
+    total: Floats
+    votes: Floats
+    n_alike: Floats
+
+
 def _score_sparse(labels: TaskLabels, weights: Floats, n_classes: int, rule: str, gold: int) -> TaskScores:
     """As `_score_dense` for many classes: only those that a task's labels name have a cell, the rest are alike."""
+    cells = _ranked_cells(labels, weights, n_classes, rule, gold)
+    first = np.searchsorted(cells.task, np.arange(labels.n_tasks))
+    scale = _log_likelihood if rule == "one-coin" else _log_logistic
+    best = cells.total[first]
+    n_others = cells.n_alike.copy()
+    n_others[first] -= 1
+    left = np.where(n_others > 0, cells.total, -np.inf)
+    second: Floats = np.maximum.reduceat(left, first) if len(first) else best
+    level = scale(second)
+    share = np.exp(np.where(n_others > 0, scale(cells.total) - level[cells.task], -np.inf))
+    rest = np.bincount(cells.task, n_others * share, labels.n_tasks)
+    score = scale(best) - level - np.log(rest)
+    most: Floats = np.maximum.reduceat(cells.votes, first) if len(first) else best
+    with_majority = cells.votes[first] == most
+    return TaskScores(cells.label[first], _logistic(score), best - second, score, best == second, with_majority)
+
+
+def _ranked_cells(labels: TaskLabels, weights: Floats, n_classes: int, rule: str, gold: int) -> _Cells:
+    """The cells of each task, the answer's first, and one for the classes that none of its labels names."""
     weight, vote = _label_weights(labels, weights, gold)
-    cells, cell = np.unique(labels.task * n_classes + labels.label, return_inverse=True)
-    task, label = cells // n_classes, cells % n_classes
-    total, votes = np.bincount(cell, weight, len(cells)), np.bincount(cell, vote, len(cells))
+    named, cell = np.unique(labels.task * n_classes + labels.label, return_inverse=True)
+    task, label = named // n_classes, named % n_classes
     silent = _silent_class(task, label, labels.n_tasks, n_classes)
-    task, label = np.append(task, np.flatnonzero(silent >= 0)), np.append(label, silent[silent >= 0])
-    n_alike = np.ones(len(task))
-    n_alike[len(cells) :] = n_classes - np.bincount(task[: len(cells)], minlength=labels.n_tasks)[silent >= 0]
-    total, votes = np.append(total, np.zeros(len(task) - len(cells))), np.append(votes, np.zeros(len(task) - len(cells)))
+    quiet = np.flatnonzero(silent >= 0)
+    nothing = np.zeros(len(quiet))
+    n_silent = n_classes - np.bincount(task, minlength=labels.n_tasks)[quiet]
+    total = np.concatenate([np.bincount(cell, weight, len(named)), nothing])
+    votes = np.concatenate([np.bincount(cell, vote, len(named)), nothing])
+    n_alike = np.concatenate([np.ones(len(named)), n_silent.astype(np.float64)])
+    task, label = np.concatenate([task, quiet]), np.concatenate([label, silent[quiet]])
     if rule == "one-vs-rest":
         total = 2 * total - np.bincount(task, total, labels.n_tasks)[task]
     order = np.lexsort([label, -votes, -total, task])
-    task, label, total, votes, n_alike = (column[order] for column in (task, label, total, votes, n_alike))
-    first = np.searchsorted(task, np.arange(labels.n_tasks))
-    scale = _log_likelihood if rule == "one-coin" else _log_logistic
-    best = total[first]
-    others = n_alike.copy()
-    others[first] -= 1
-    left = np.where(others > 0, total, -np.inf)
-    second = np.maximum.reduceat(left, first) if len(first) else best
-    level = scale(second)
-    rest = np.bincount(task, others * np.exp(np.where(others > 0, scale(total) - level[task], -np.inf)), labels.n_tasks)
-    score = scale(best) - level - np.log(rest)
-    most = np.maximum.reduceat(votes, first) if len(first) else best
-    return TaskScores(label[first], _logistic(score), best - second, score, best == second, votes[first] == most)
+    return _Cells(task[order], label[order], total[order], votes[order], n_alike[order])
 
 
 def _silent_class(task: Ints, label: Ints, n_tasks: int, n_classes: int) -> Ints:

@@ -30,11 +30,11 @@ def pair_weights(n_common: ArrayLike, kind: str = "identity", saturation: float 
     """
     common: Floats = np.asarray(n_common, np.float64)
     if kind == "identity":
-        return common.copy()
+        return np.array(common)
     if kind == "binary":
         return (common > 0).astype(np.float64)
     if kind == "squared":
-        return np.square(common)
+        return np.array(common * common)
     if kind == "saturating":
         if not saturation > 0:
             raise InvalidOptionError(f"saturation is {saturation}; it takes a number above 0")

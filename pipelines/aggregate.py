@@ -50,7 +50,7 @@ class AggregateLabels(beam.PTransform):
     prior_skills: Mapping[str, float] = field(default_factory=dict)
     threads: int = 1
 
-    def expand(self, rows: beam.PCollection[Any]) -> dict[str, Any]:
+    def expand(self, rows: beam.PCollection[Any]) -> Any:
         """Wires the steps."""
         parsed = [rows | "ParseLabels" >> ParseRows(self.settings.classes)]
         if self.gold is not None:
@@ -81,7 +81,7 @@ class AggregateBlocks(beam.PTransform):
     threads: int = 1
     spill: Spill = field(default_factory=Spill)
 
-    def expand(self, blocks: beam.PCollection[bytes]) -> dict[str, Any]:
+    def expand(self, blocks: beam.PCollection[bytes]) -> Any:
         """Wires the steps."""
         shards = blocks | "ShardByTask" >> ShardByTask(self.settings.shards or DEFAULT_SHARDS, self.threads, self.spill)
         agreed = shards | "CountAgreements" >> CountAgreements(self.settings.repeats, self.threads, self.spill)

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from pipelines.edge_frames import EdgeCountsCombineFn, pack_edges
 from pipelines.grouped import Contradiction, Grouping, group_blocks
 from pipelines.spill import Spill
 from pipelines.tables import reject_table, to_bytes
-from pipelines.threaded import ThreadedFn
+from pipelines.threaded import PerWindow, Place, ThreadedFn
 
 
 @dataclass
@@ -36,7 +36,7 @@ class CountAgreements(beam.PTransform):
     threads: int = 1
     spill: Spill = field(default_factory=Spill)
 
-    def expand(self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]) -> dict[str, Any]:
+    def expand(self, shards: beam.PCollection[tuple[int, Iterable[bytes]]]) -> Any:
         """Wires the steps."""
         grouped = shards | "GroupTasks" >> beam.ParDo(
             _GroupTasksFn(self.repeats, self.threads, self.spill)
@@ -91,15 +91,20 @@ class _GroupTasksFn(ThreadedFn):
         super().__init__(threads)
         self._repeats = repeats
         self._spill = spill
-        self._totals: dict[Any, _BundleTotal] = {}
+        self._totals = PerWindow(_BundleTotal)
 
     def start_bundle(self) -> None:
         super().start_bundle()
-        self._totals = {}
+        self._totals = PerWindow(_BundleTotal)
 
-    def process(self, element: tuple[int, Iterable[bytes]], window: Any = beam.DoFn.WindowParam) -> Iterable[Any]:
-        total = self._totals.setdefault(window, _BundleTotal())
-        return self.submit((element[0], list(element[1]), total), window)
+    def process(
+        self,
+        element: tuple[int, Iterable[bytes]],
+        window: Any = beam.DoFn.WindowParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
+    ) -> Iterator[Any]:
+        place = Place(window, timestamp)
+        return self.submit((element[0], list(element[1]), self._totals.at(place)), place)
 
     def work(self, number: int, tokens: list[bytes], total: _BundleTotal) -> tuple[bytes, tuple[Contradiction, ...]]:
         blocks = [LabelBlock.from_bytes(self._spill.get(token)) for token in tokens]
@@ -108,17 +113,16 @@ class _GroupTasksFn(ThreadedFn):
         progress.add("count agreements", grouping.counts["labels_used"])
         return self._spill.put(grouping.shard.to_bytes()), grouping.contradictions
 
-    def emit(self, result: tuple[bytes, tuple[Contradiction, ...]], window: Any) -> Iterable[tuple[str, Any]]:
+    def emit(self, result: tuple[bytes, tuple[Contradiction, ...]], place: Place) -> Iterable[tuple[str, Any]]:
         token, contradictions = result
         yield "shards", token
         if contradictions:
             yield "rejects", to_bytes(reject_table([_reject_of(one) for one in contradictions]))
 
-    def close(self) -> Iterable[tuple[str, Any, Any]]:
-        for window, total in self._totals.items():
-            yield "edges", total.edges(), window
-            yield "counts", pack_counts(total.counts), window
-        self._totals = {}
+    def close(self) -> Iterable[tuple[str, Any, Place]]:
+        for total, place in self._totals.items():
+            yield "edges", total.edges(), place
+            yield "counts", pack_counts(total.counts), place
 
 
 def _reject_of(one: Contradiction) -> dict[str, Any]:

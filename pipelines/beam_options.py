@@ -5,7 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from apache_beam.options import pipeline_options
-from apache_beam.runners import render  # noqa: F401 - it adds the options of the RenderRunner
+from apache_beam.runners import (
+    create_runner,
+    render,  # noqa: F401 - it adds the options of the RenderRunner
+)
 
 from pipelines.arguments import option_table
 from pipelines.errors import InvalidSettingError
@@ -28,7 +31,7 @@ _FLINK_FLAGS = (
 )  # fmt: skip
 
 
-class _BeamParser(pipeline_options._BeamArgumentParser):  # type: ignore[misc]
+class _BeamParser(pipeline_options._BeamArgumentParser):
     """Beam's own parser, but one that raises where Beam's would print a page and exit."""
 
     def error(self, message: str) -> NoReturn:
@@ -45,8 +48,13 @@ def beam_options(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def check_beam_options(beam_args: Sequence[str]) -> None:
-    """Raises `InvalidSettingError` when Beam would not take a value."""
-    _parser().parse_known_args(list(beam_args))
+    """Raises `InvalidSettingError` when Beam would not take a value, or has no such runner."""
+    runner = _parser().parse_known_args(list(beam_args))[0].runner
+    if runner:
+        try:
+            create_runner(runner)
+        except (ValueError, ImportError, AttributeError) as error:
+            raise InvalidSettingError(f"--runner is {runner!r}: {str(error).rstrip('.')}.") from error
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,7 +1,7 @@
 """`crowdbeam`: the commands, their exit codes, and what is said when something goes wrong.
 
-Exit codes: 0 done; 1 the run failed; 2 bad usage, settings or inputs, and nothing was run; 3 the run finished, but there
-was no usable label; 130 interrupted; 143 ended by SIGTERM.
+Exit codes: 0 done; 1 the run failed; 2 bad usage, settings or inputs, and nothing was run; 3 the run finished, but
+there was no usable label; 130 interrupted; 143 ended by SIGTERM.
 """
 
 import difflib
@@ -54,8 +54,8 @@ exit codes:
 """
 
 
-class _TerminatedError(BaseException):
-    """SIGTERM has come; no `Exception`, so that nothing on the way takes it for a failure."""
+class _StoppedError(BaseException):
+    """A signal has come; no `Exception`, so that nothing on the way takes it for a failure."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,21 +70,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _guarded(argv: list[str]) -> int:
     """The exit code, whatever happens; what happened is said in a sentence."""
+    signals: list[int] = []
     try:
-        with _sigterm_raises():
+        with _signals_raise(signals):
             return _dispatch(argv)
     except (InvalidSettingError, InputError) as error:
         return _say(str(error), REFUSED)
     except CrowdbeamError as error:
         return _say(str(error), FAILED)
-    except KeyboardInterrupt:
-        return _say("Interrupted; nothing new was written.", INTERRUPTED)
-    except _TerminatedError:
-        return _say("Ended by SIGTERM; nothing new was written.", TERMINATED)
+    except (_StoppedError, KeyboardInterrupt):
+        return _stopped(signals)
     except Exception as error:  # noqa: BLE001 - the top: whatever goes wrong is told in a sentence, not a traceback
+        if signals:  # Beam wraps what a signal raises inside a step
+            return _stopped(signals)
         if _debug():
             traceback.print_exc()
         return _say(f"{_sentence(error)} Set {DEBUG_VARIABLE}=1 for the traceback.", FAILED)
+
+
+def _stopped(signals: list[int]) -> int:
+    if signal.SIGTERM in signals:
+        return _say("Ended by SIGTERM; nothing new was written.", TERMINATED)
+    return _say("Interrupted; nothing new was written.", INTERRUPTED)
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -137,20 +144,22 @@ def _debug() -> bool:
 
 
 @contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Makes SIGTERM an exception, so that a run removes what it has not finished."""
+def _signals_raise(received: list[int]) -> Iterator[None]:
+    """Makes SIGINT and SIGTERM exceptions, so that a run removes what it has not finished, and notes them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def leave(number: int, frame: Any) -> NoReturn:
-        raise _TerminatedError
+        received.append(number)
+        raise _StoppedError
 
-    before = signal.signal(signal.SIGTERM, leave)
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _say(sentence: str, code: int) -> int:

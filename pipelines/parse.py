@@ -11,6 +11,7 @@ from pipelines import texts
 from pipelines.counts import pack_counts
 from pipelines.records import Origin, parse_chunk
 from pipelines.sources import Chunk
+from pipelines.threaded import PerWindow, Place
 
 
 @dataclass
@@ -38,24 +39,26 @@ class _ParseRowsFn(beam.DoFn):
     def __init__(self, classes: tuple[str, ...], role: str) -> None:
         self._classes = classes
         self._origin = Origin(role=role)
-        self._rows: dict[Any, list[tuple[Any, ...]]] = {}
+        self._rows: PerWindow[list[tuple[Any, ...]]] = PerWindow(list)
 
     def start_bundle(self) -> None:
-        self._rows = {}
+        self._rows = PerWindow(list)
 
-    def process(self, row: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[Any]:
-        rows = self._rows.setdefault(window, [])
+    def process(
+        self, row: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
+    ) -> Iterable[Any]:
+        place = Place(window, timestamp)
+        rows = self._rows.at(place)
         rows.append(_fields_of(row, self._origin.role))
         if len(rows) >= self.ROWS:
-            for tag, value in self._parse(self._rows.pop(window)):
-                yield beam.pvalue.TaggedOutput(tag, value)
+            for tag, value in self._parse(rows):
+                yield place.tagged(tag, value)
+            rows.clear()
 
     def finish_bundle(self) -> Iterable[Any]:
-        for window, rows in self._rows.items():
-            for tag, value in self._parse(rows):
-                stamped = beam.utils.windowed_value.WindowedValue(value, window.max_timestamp(), (window,))
-                yield beam.pvalue.TaggedOutput(tag, stamped)
-        self._rows = {}
+        for rows, place in self._rows.items():
+            for tag, value in self._parse(rows) if rows else ():
+                yield place.tagged(tag, value)
 
     def _parse(self, rows: list[tuple[Any, ...]]) -> Iterator[tuple[str, bytes]]:
         names = ("task", "label", "time") if self._origin.role == "gold" else ("task", "label", "time", "worker")

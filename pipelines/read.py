@@ -15,7 +15,7 @@ from pipelines import progress
 from pipelines.counts import pack_counts
 from pipelines.records import Origin, Parsed, parse_chunk
 from pipelines.sources import BadRecord, Chunk, FilePart, LazyChunk, avro, csv, jsonl, parquet
-from pipelines.threaded import ThreadedFn
+from pipelines.threaded import Place, ThreadedFn
 
 FORMATS: dict[str, ModuleType] = {"parquet": parquet, "avro": avro, "csv": csv, "jsonl": jsonl}
 READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, pl.exceptions.PolarsError)
@@ -83,10 +83,12 @@ class _ReadPartsFn(ThreadedFn):
         super().__init__(threads)
         self._classes = classes
 
-    def process(self, element: bytes, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
+    def process(
+        self, element: bytes, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
+    ) -> Iterator[Any]:
         part = unpack_part(element)
         for lazy in chunks_of(part):
-            yield from self.submit((lazy, part), window)
+            yield from self.submit((lazy, part), Place(window, timestamp))
 
     def work(self, lazy: LazyChunk, part: FilePart) -> tuple[Parsed, bytes | None]:
         chunk = lazy()
@@ -94,7 +96,7 @@ class _ReadPartsFn(ThreadedFn):
         progress.add("read", parsed.counts.get("labels_read", 0))
         return parsed, None if parsed.block is None else parsed.block.to_bytes()
 
-    def emit(self, result: tuple[Parsed, bytes | None], window: Any) -> Iterable[tuple[str, Any]]:
+    def emit(self, result: tuple[Parsed, bytes | None], place: Place) -> Iterable[tuple[str, Any]]:
         parsed, block = result
         if block is not None:
             yield "blocks", block

@@ -19,6 +19,7 @@ from pipelines.run_folder import FORMAT_VERSION, MANIFEST
 from pipelines.sources.storage import open_file
 
 _RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
+TABLES = tuple(_RECORDS)
 _CSV_BLOCK_BYTES = 256 << 20
 
 
@@ -41,13 +42,15 @@ def read_table(folder: str, name: str, columns: Sequence[str] | None = None) -> 
     """The table called `name` of the run in `folder`: all columns of its schema, or `columns` only."""
     schema = schemas.arrow_schema(_RECORDS[name])
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
-    parts = []
-    for path, _ in find_files([FileSystems.join(folder, name)], "RUN"):
-        try:
-            parts.append(_READERS[SUFFIXES[ending_of(path)]](path, wanted))
-        except READ_ERRORS as error:
-            raise InputError(f"{path} cannot be read: {' '.join(str(error).split()).rstrip('.')}.") from error
-    return pa.concat_tables(parts)
+    files = find_files([FileSystems.join(folder, name)], "RUN")
+    return pa.concat_tables([_read_file(path, wanted) for path, _ in files])
+
+
+def _read_file(path: str, schema: pa.Schema) -> pa.Table:
+    try:
+        return _READERS[SUFFIXES[ending_of(path)]](path, schema)
+    except READ_ERRORS as error:
+        raise InputError(f"{path} cannot be read: {' '.join(str(error).split()).rstrip('.')}.") from error
 
 
 def _read_parquet(path: str, schema: pa.Schema) -> pa.Table:

@@ -19,7 +19,7 @@ from pipelines.model import ISOLATED, UNIDENTIFIED, Model
 from pipelines.settings import AggregateSettings
 from pipelines.spill import Spill
 from pipelines.tables import table_of, to_bytes
-from pipelines.threaded import ThreadedFn
+from pipelines.threaded import PerWindow, Place, ThreadedFn
 
 STATUSES = ("ok", "single-label", "tie", "unidentified", "unknown-worker", "too-few-labels", "gold")
 _OK, _SINGLE, _TIE, _UNIDENTIFIED, _UNKNOWN, _FEW, _GOLD = range(len(STATUSES))
@@ -39,10 +39,15 @@ class ScoreTasks(beam.PTransform):
     spill: Spill = field(default_factory=Spill)
 
     def expand(self, shards: beam.PCollection[bytes]) -> Any:
-        """Wires the step."""
-        return shards | "Score" >> beam.ParDo(
-            _ScoreFn(self.settings, self.threads, self.spill), beam.pvalue.AsSingleton(self.model)
-        ).with_outputs("scores", "counts")
+        """Wires the steps."""
+        # BundleBasedDirectRunner mixes up the outputs of a step when one of them is a side input: give it one of its own.
+        model = self.model | "PickModel" >> beam.Map(_same).with_output_types(bytes)
+        fn = _ScoreFn(self.settings, self.threads, self.spill)
+        return shards | "Score" >> beam.ParDo(fn, beam.pvalue.AsSingleton(model)).with_outputs("scores", "counts")
+
+
+def _same(model: bytes) -> bytes:
+    return model
 
 
 class _ScoreFn(ThreadedFn):
@@ -50,15 +55,21 @@ class _ScoreFn(ThreadedFn):
         super().__init__(threads)
         self._settings = settings
         self._spill = spill
-        self._counts: dict[Any, Counter[str]] = {}
+        self._counts: PerWindow[Counter[str]] = PerWindow(Counter)
         self._model: tuple[Any, Model] | None = None
 
     def start_bundle(self) -> None:
         super().start_bundle()
-        self._counts = {}
+        self._counts = PerWindow(Counter)
 
-    def process(self, element: bytes, model: bytes, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
-        return self.submit((element, model), window)
+    def process(  # type: ignore[override]
+        self,
+        element: bytes,
+        model: bytes,
+        window: Any = beam.DoFn.WindowParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
+    ) -> Iterator[Any]:
+        return self.submit((element, model), Place(window, timestamp))
 
     def work(self, element: bytes, model: bytes) -> tuple[int, bytes, Counter[str]]:
         shard = TaskShard.from_bytes(self._spill.get(element))
@@ -66,14 +77,14 @@ class _ScoreFn(ThreadedFn):
         progress.add("score", len(shard.labels.worker))
         return shard.number, to_bytes(table), counts
 
-    def emit(self, result: tuple[int, bytes, Counter[str]], window: Any) -> Iterable[tuple[str, Any]]:
+    def emit(self, result: tuple[int, bytes, Counter[str]], place: Place) -> Iterable[tuple[str, Any]]:
         number, table, counts = result
-        self._counts.setdefault(window, Counter()).update(counts)
+        self._counts.at(place).update(counts)
         yield "scores", (number, table)
 
-    def close(self) -> Iterable[tuple[str, Any, Any]]:
-        for window, counts in self._counts.items():
-            yield "counts", pack_counts(counts), window
+    def close(self) -> Iterable[tuple[str, Any, Place]]:
+        for counts, place in self._counts.items():
+            yield "counts", pack_counts(counts), place
 
     def _model_of(self, frame: bytes) -> Model:
         """The model of `frame`, unpacked once."""
@@ -144,12 +155,10 @@ def _table_of(
     table = table_of("score", columns)
     if not answered.all():
         table = table.filter(pa.array(answered))
-    counts = Counter(
-        {f"scores.{name}": int(((status == code) & answered).sum()) for code, name in enumerate(STATUSES)},
-        scores=int(answered.sum()),
-        scores_against_majority=int((~found.with_majority & answered).sum()),
-    )
-    return table, counts
+    counts = {f"scores.{name}": int(((status == code) & answered).sum()) for code, name in enumerate(STATUSES)}
+    counts["scores"] = int(answered.sum())
+    counts["scores_against_majority"] = int((~found.with_majority & answered).sum())
+    return table, Counter(counts)
 
 
 def _maps_of(classes: pa.StringArray, probabilities: NDArray[np.float64]) -> pa.MapArray:

@@ -8,7 +8,7 @@ import apache_beam as beam
 
 from pipelines.blocks import LabelBlock, split_block
 from pipelines.spill import Spill
-from pipelines.threaded import ThreadedFn
+from pipelines.threaded import Place, ThreadedFn
 
 
 @dataclass
@@ -45,5 +45,5 @@ class _SplitBlocksFn(ThreadedFn):
         block = LabelBlock.from_bytes(element)
         return [(number, self._spill.put(part.to_bytes())) for number, part in split_block(block, self._shards)]
 
-    def emit(self, result: list[tuple[int, bytes]], window: Any) -> Iterable[tuple[str, Any]]:
+    def emit(self, result: list[tuple[int, bytes]], place: Place) -> Iterable[tuple[str, Any]]:
         return (("parts", part) for part in result)

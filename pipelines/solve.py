@@ -8,12 +8,12 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from crowdcore.uncertainty import skill_intervals
 
 from crowdcore.edges import EdgeCounts
 from crowdcore.graph import WorkerGraph
 from crowdcore.pgd import SkillFit, fit_skills
 from crowdcore.scores import accuracy_of, vote_weights
+from crowdcore.uncertainty import skill_intervals
 from pipelines import progress
 from pipelines.blocks import GOLD
 from pipelines.counts import pack_counts
@@ -44,9 +44,7 @@ class SolveSkills(beam.PTransform):
         ).with_outputs("model", "skills", "edges", "graph", "counts", "fit")
 
 
-def solve_edges(
-    frame: bytes, settings: AggregateSettings, prior_skills: Mapping[str, float]
-) -> Iterator[beam.pvalue.TaggedOutput]:
+def solve_edges(frame: bytes, settings: AggregateSettings, prior_skills: Mapping[str, float]) -> Iterator[Any]:
     """Everything that follows from one table of counts."""
     edges = unpack_edges(frame)
     progress.add("solve", 0)

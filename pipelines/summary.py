@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.run_tables import read_table
+from pipelines.run_tables import TABLES, read_table
 from pipelines.terminal import Block, Facts, Grid, Notes, shown
 
 FEW_LABELS = 5
 _WORKERS_SHOWN = 5
 _COMPONENTS_SHOWN = 3
-_CLASSES_SHOWN = 6
+_CLASSES_WIDTH = 26
 _ID_WIDTH = 22
 _SKILL_COLUMNS = ("worker", "skill", "skill_low", "skill_high", "accuracy", "n_labels", "status")
 _GRAPH_COLUMNS = ("component", "n_workers", "n_labels", "identified", "verdict", "fix", "example_worker")
@@ -35,9 +35,13 @@ class RunTables:
 def summarise(path: str, manifest: Mapping[str, Any], tables: RunTables) -> list[Block]:
     """The summary of the run in `path`."""
     counts: Mapping[str, int] = manifest["counts"]
-    blocks: list[Block] = [_labels(counts), *_crowd(manifest)]
-    if counts["workers"]:
-        blocks += [_graph(tables.graph), *_workers(tables.skills, float(manifest["settings"]["confidence"]))]
+    blocks: list[Block] = [_labels(counts)]
+    if counts["labels_used"]:
+        blocks += [
+            _answers(manifest),
+            _graph(tables.graph),
+            *_workers(tables.skills, float(manifest["settings"]["confidence"])),
+        ]
     warnings = tuple(_warnings(manifest))
     if warnings:
         blocks.append(Notes("Note", warnings))
@@ -70,24 +74,20 @@ def _reasons(counts: Mapping[str, int], prefix: str) -> Iterator[tuple[str, str]
         yield f"  {reason}", f"{n:,}"
 
 
-def _crowd(manifest: Mapping[str, Any]) -> Iterator[Block]:
+def _answers(manifest: Mapping[str, Any]) -> Facts:
     counts, classes = manifest["counts"], manifest["classes"]
-    if not counts["tasks"]:
-        return
     against = counts.get("scores_against_majority", 0)
-    yield Facts(
+    names = shown(", ".join(classes), _CLASSES_WIDTH)
+    return Facts(
         "Answers",
         (
             ("tasks", f"{counts['tasks']:,}"),
             ("workers", f"{counts['workers']:,}"),
-            ("classes", f"{len(classes):,}"),
+            ("classes", f"{len(classes):,} ({names})"),
             ("answers that differ from majority vote", _with_share(against, counts["scores"])),
             *((f"status {name}", f"{n:,}") for name, n in _statuses(counts)),
         ),
     )
-    names = ", ".join(shown(name, _ID_WIDTH) for name in classes[:_CLASSES_SHOWN])
-    more = f" and {len(classes) - _CLASSES_SHOWN:,} more" if len(classes) > _CLASSES_SHOWN else ""
-    yield Notes("Classes", (f"{names}{more}",))
 
 
 def _statuses(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -100,10 +100,8 @@ def _graph(graph: pa.Table) -> Notes:
     identified = graph.column("identified")
     inside = pc.sum(pc.if_else(identified, n_workers, 0)).as_py() or 0
     total = pc.sum(n_workers).as_py() or 0
-    one = graph.num_rows == 1
-    lines = [
-        f"{graph.num_rows:,} component{'' if one else 's'}; the skills of {inside:,} of {total:,} workers are determined."
-    ]
+    parts = f"{graph.num_rows:,} component{'' if graph.num_rows == 1 else 's'}"
+    lines = [f"{parts}; the skills of {inside:,} of {total:,} workers are determined."]
     loose = graph.filter(pc.invert(identified))
     for row in loose.slice(0, _COMPONENTS_SHOWN).to_pylist():
         size = f"{row['n_workers']:,} worker{'' if row['n_workers'] == 1 else 's'}"
@@ -131,18 +129,19 @@ def _workers(skills: pa.Table, confidence: float) -> Iterator[Grid]:
 def _worker_grid(title: str, rows: pa.Table, confidence: float) -> Grid:
     return Grid(
         title,
-        ("worker", "skill", f"{100 * confidence:.3g} % interval", "accuracy", "labels", "status"),
+        ("worker", "status", "skill", f"{100 * confidence:.3g} % interval", "accuracy", "labels"),
         tuple(
             (
                 shown(row["worker"], _ID_WIDTH),
+                row["status"],
                 f"{row['skill']:.3f}",
                 f"{row['skill_low']:.3f} to {row['skill_high']:.3f}",
                 f"{row['accuracy']:.3f}",
                 f"{row['n_labels']:,}",
-                row["status"],
             )
             for row in rows.to_pylist()
         ),
+        texts=2,
     )
 
 
@@ -159,15 +158,17 @@ def _warnings(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _files(path: str, manifest: Mapping[str, Any]) -> Facts:
-    rows: dict[str, int] = {}
+    rows = dict.fromkeys(TABLES, 0)
     for output in manifest["outputs"]:
-        table = output["path"].partition("/")[0]
-        rows[table] = rows.get(table, 0) + output["rows"]
+        rows[output["path"].partition("/")[0]] += output["rows"]
     seconds = (manifest["finished_at_us"] - manifest["started_at_us"]) / 1e6
     rate = manifest["counts"]["labels_read"] / max(seconds, 1e-3)
     return Facts(
         f"Written in {seconds:.1f} s ({rate:,.0f} labels/s) to {path}",
-        (*((f"{name}/", f"{n:,} rows") for name, n in rows.items()), ("manifest.json", "the account of the run")),
+        (
+            *((f"{name}/", f"{n:,} row{'' if n == 1 else 's'}") for name, n in rows.items()),
+            ("manifest.json", "the account of the run"),
+        ),
     )
 
 

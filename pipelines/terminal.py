@@ -12,6 +12,7 @@ from typing import Any, TextIO
 WIDTH = 80
 _INDENT = "  "
 _GAP = "  "
+_SECONDS_FOR_A_RATE = 0.5
 
 
 @dataclass(frozen=True)
@@ -182,8 +183,9 @@ class ProgressLine:
         parts = [stage]
         n_labels = done.get(stage, 0)
         if n_labels:
-            rate = n_labels / max(now - self._stage_began, 0.1)
-            parts += [f"{n_labels:,} labels", f"{rate:,.0f} labels/s"]
+            parts.append(f"{n_labels:,} labels")
+        if n_labels and now - self._stage_began >= _SECONDS_FOR_A_RATE:
+            parts.append(f"{n_labels / (now - self._stage_began):,.0f} labels/s")
         return "  ".join([*parts, elapsed])
 
 
@@ -193,7 +195,7 @@ def stage_of(done: Mapping[str, int]) -> str:
     >>> stage_of({}), stage_of({"read": 9, "count agreements": 5}), stage_of({"count agreements": 9, "score": 9})
     ('read', 'count agreements', 'write')
     """
-    stage = next(reversed(done), "read") if done else "read"
+    stage = list(done)[-1] if done else "read"
     return "write" if stage == "score" and done["score"] >= done.get("count agreements", 0) else stage
 
 

@@ -21,7 +21,7 @@ import schemas
 from pipelines.counts import pack_counts
 from pipelines.sources.storage import is_local
 from pipelines.tables import from_bytes
-from pipelines.threaded import ThreadedFn
+from pipelines.threaded import Place, ThreadedFn
 
 ENDINGS = {"parquet": "parquet", "avro": "avro", "csv": "csv", "jsonl": "jsonl"}
 _FEW_VALUES = ("label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b")
@@ -59,7 +59,7 @@ class _WriteFn(ThreadedFn):
         write_table(table, FileSystems.join(self._folder, path), self._kind, self._name)
         return {f"rows:{path}": table.num_rows}
 
-    def emit(self, result: dict[str, int], window: Any) -> Iterator[tuple[str, Any]]:
+    def emit(self, result: dict[str, int], place: Place) -> Iterator[tuple[str, Any]]:
         yield "counts", pack_counts(result)
 
 

@@ -61,69 +61,71 @@ def build_parser() -> CommandParser:
 
 
 def _add_input_options(parser: CommandParser) -> None:
-    group = parser.add_argument_group("input")
-    add = group.add_argument
-    add(
-        "inputs", metavar="INPUT", nargs="+", help="files, folders or globs with labels: Parquet, Avro, CSV, JSON lines"
-    )
-    add("--columns", metavar="FIELD=COLUMN,...", default="",
-        help="what task, worker, label and time are called in the inputs (default: the same)")  # fmt: skip
-    add("--input-format", metavar="FORMAT", default="auto",
-        help=f"{', '.join(INPUT_FORMATS)} (default: auto, by the file's name)")  # fmt: skip
-    add("--gold", metavar="FILE", action="append", default=[],
-        help="known answers, columns task and label; may be given several times (default: none)")  # fmt: skip
-    add("--classes", metavar="A,B,...", default="",
-        help="""the classes, or a JSON list '["a,b", "c"]'; other labels are rejected (default: those seen)""")  # fmt: skip
-    add("--repeats", metavar="RULE", default=_DEFAULTS.repeats,
-        help=f"""which label counts when a worker gave a task several: {', '.join(REPEATS)} (rejects them if they
-        contradict each other) (default: %(default)s)""")  # fmt: skip
-    add("--prior-skills", metavar="RUN|FILE", default="",
-        help="skills known before: an earlier run, or a file with columns worker and skill (default: none)")  # fmt: skip
-    add("--prior-strength", metavar="N", type=number("--prior-strength"), default=_DEFAULTS.prior_strength,
-        help="how much a known skill counts, in common tasks (default: %(default)s)")  # fmt: skip
+    add = parser.add_argument_group("input").add_argument
+    add("inputs", metavar="INPUT", nargs="+", help="files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst")
+    columns = "what task, worker, label and time are called in the inputs (default: the same)"
+    add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
+    kinds = f"{', '.join(INPUT_FORMATS)} (default: auto, by the file's name)"
+    add("--input-format", metavar="FORMAT", default="auto", help=kinds)
+    gold = "known answers, columns task and label; may be given several times (default: none)"
+    add("--gold", metavar="FILE", action="append", default=[], help=gold)
+    classes = """the classes, or a JSON list '["a,b", "c"]'; other labels are rejected (default: those seen)"""
+    add("--classes", metavar="A,B,...", default="", help=classes)
+    repeats = f"which of a worker's labels on one task counts: {', '.join(REPEATS)} (default: %(default)s)"
+    add("--repeats", metavar="RULE", default=_DEFAULTS.repeats, help=f"{repeats}; error rejects those that differ")
+    prior = "skills known before: an earlier run, or a file with columns worker and skill (default: none)"
+    add("--prior-skills", metavar="RUN|FILE", default="", help=prior)
+    strength = "how much a known skill counts, in common tasks (default: %(default)g)"
+    _add_number(add, "--prior-strength", "N", _DEFAULTS.prior_strength, strength)
 
 
 def _add_output_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--output", metavar="DIR", required=True, help="the run folder; it appears whole or not at all")
+    add("--output", metavar="DIR", required=True, help="the run folder; a run appears in it whole or not at all")
     add("--overwrite", action="store_true", help="replace the finished run in --output (default: refuse)")
-    add("--output-format", metavar="FORMAT", default="parquet",
-        help=f"the format of the tables: {', '.join(OUTPUT_FORMATS)} (default: %(default)s)")  # fmt: skip
-    add(
-        "--probabilities",
-        action="store_true",
-        help="give the probability of every class with each answer (default: no)",
+    kinds = f"the format of the tables: {', '.join(OUTPUT_FORMATS)} (default: %(default)s)"
+    add("--output-format", metavar="FORMAT", default="parquet", help=kinds)
+    add("--probabilities", action="store_true", help="give each answer the probability of every class (default: no)")
+    _add_number(
+        add,
+        "--confidence",
+        "P",
+        _DEFAULTS.confidence,
+        "of the skills' intervals: how often they hold (default: %(default)g)",
     )
-    add("--confidence", metavar="P", type=number("--confidence"), default=_DEFAULTS.confidence,
-        help="how often the intervals of the skills hold (default: %(default)s)")  # fmt: skip
-    add("--min-labels", metavar="N", type=whole_number("--min-labels"), default=_DEFAULTS.min_labels,
-        help="tasks with fewer workers get the status too-few-labels (default: %(default)s)")  # fmt: skip
-    add("--shards", metavar="N", type=whole_number("--shards"), default=_DEFAULTS.shards,
-        help="parts the tasks are split into, and files of scores (default: 0, by the input's size)")  # fmt: skip
-    add(
-        "--json", action="store_true", help="print one JSON object, for machines, and nothing else (default: a summary)"
-    )
+    few = "tasks with fewer workers get the status too-few-labels (default: %(default)s)"
+    _add_whole(add, "--min-labels", _DEFAULTS.min_labels, few)
+    shards = "parts the tasks are split into, and files of scores (default: 0, by the input's size)"
+    _add_whole(add, "--shards", _DEFAULTS.shards, shards)
+    add("--json", action="store_true", help="print one JSON object and nothing else (default: a summary)")
     add("--quiet", action="store_true", help="print nothing but errors (default: progress and a summary)")
 
 
 def _add_model_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("model").add_argument
-    add("--model", metavar="NAME", default=_DEFAULTS.model,
-        help=f"what a worker is taken for: {', '.join(MODELS)}, one skill a worker (default: %(default)s)")  # fmt: skip
-    add("--weights", metavar="NAME", default=_DEFAULTS.weights,
-        help=f"how much a pair of workers counts by their common tasks: {', '.join(WEIGHTS)} (default: %(default)s)")  # fmt: skip
-    add("--saturation", metavar="N", type=number("--saturation"), default=_DEFAULTS.saturation,
-        help="where saturating weights N / (1 + N / saturation) level off (default: %(default)s)")  # fmt: skip
-    add("--multiclass", metavar="RULE", default=_DEFAULTS.multiclass,
-        help=f"how votes add up with three classes and more: {', '.join(MULTICLASS)} (default: %(default)s)")  # fmt: skip
-    add("--class-prior", metavar="A=P,B=P,...", default="",
-        help="how frequent the classes of --classes are, or a JSON object (default: all alike)")  # fmt: skip
-    add("--solver", metavar="NAME", default=_DEFAULTS.solver,
-        help=f"{', '.join(SOLVERS)}: the same minimum, fast or by the paper's update (default: %(default)s)")  # fmt: skip
-    add("--start", metavar="NAME", default=_DEFAULTS.start,
-        help=f"where the solver starts: {', '.join(STARTS)}; auto tries several (default: %(default)s)")  # fmt: skip
-    add("--seed", metavar="N", type=whole_number("--seed"), default=_DEFAULTS.seed,
-        help="the seed of the random starts (default: %(default)s)")  # fmt: skip
+    model = f"what a worker is taken for: {', '.join(MODELS)}, one skill a worker (default: %(default)s)"
+    add("--model", metavar="NAME", default=_DEFAULTS.model, help=model)
+    weights = f"how a pair of workers counts by its N common tasks: {', '.join(WEIGHTS)} (default: %(default)s)"
+    add("--weights", metavar="NAME", default=_DEFAULTS.weights, help=weights)
+    saturation = "where saturating weights, N / (1 + N / saturation), level off (default: %(default)g)"
+    _add_number(add, "--saturation", "N", _DEFAULTS.saturation, saturation)
+    rule = f"how votes add up with three classes or more: {', '.join(MULTICLASS)} (default: %(default)s)"
+    add("--multiclass", metavar="RULE", default=_DEFAULTS.multiclass, help=rule)
+    prior = "how frequent the classes of --classes are, or a JSON object (default: all alike)"
+    add("--class-prior", metavar="A=P,B=P,...", default="", help=prior)
+    solver = f"{', '.join(SOLVERS)}: the same minimum, fast or by the paper's update (default: %(default)s)"
+    add("--solver", metavar="NAME", default=_DEFAULTS.solver, help=solver)
+    start = f"where the solver starts: {', '.join(STARTS)}; auto tries several (default: %(default)s)"
+    add("--start", metavar="NAME", default=_DEFAULTS.start, help=start)
+    _add_whole(add, "--seed", _DEFAULTS.seed, "the seed of the random starts (default: %(default)s)")
+
+
+def _add_number(add: Any, name: str, metavar: str, default: float, text: str) -> None:
+    add(name, metavar=metavar, type=number(name), default=default, help=text)
+
+
+def _add_whole(add: Any, name: str, default: int, text: str) -> None:
+    add(name, metavar="N", type=whole_number(name), default=default, help=text)
 
 
 def settings_of(args: Namespace) -> BatchSettings:

@@ -22,8 +22,9 @@ examples:
   crowdbeam evaluate run --truth truth.csv
   crowdbeam evaluate run --truth answers.parquet --columns task=item_id,label=answer
 
-Answers count as they are, ties by the run's own rule; tasks that gold answered are left out. Majority vote is worked out
-from the labels the run read, by the run's columns, classes and repeats, as the exact expectation over its ties.
+Answers count as they are, ties by the run's own rule; tasks that gold answered
+are left out. Majority vote is worked out from the labels the run read, by the
+run's columns, classes and repeats: the exact expectation over its ties.
 """
 
 
@@ -38,10 +39,10 @@ def build_parser() -> CommandParser:
     add = parser.add_argument_group("input").add_argument
     add("run", metavar="RUN", help="the folder of a finished run")
     add("--truth", metavar="FILE", required=True, help="the true answers, columns task and label, in any format")
-    add("--columns", metavar="FIELD=COLUMN,...", default="",
-        help="what task and label are called in --truth (default: the same)")  # fmt: skip
-    add("--skills", metavar="FILE", default="",
-        help="the true skills, columns worker and skill, as simulate writes them (default: none)")  # fmt: skip
+    columns = "what task and label are called in --truth (default: the same)"
+    add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
+    skills = "the true skills, columns worker and skill, as simulate writes them (default: none)"
+    add("--skills", metavar="FILE", default="", help=skills)
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print one JSON object, for machines, and nothing else (default: tables)")
     return parser

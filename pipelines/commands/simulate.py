@@ -37,39 +37,41 @@ def build_parser() -> CommandParser:
         description=SUMMARY,
         epilog=_EPILOG,
     )
+    _add_crowd_options(parser)
+    _add_output_options(parser)
+    return parser
+
+
+def _add_crowd_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("crowd").add_argument
-    add("--tasks", metavar="N", type=whole_number("--tasks"), default=10_000, help="how many (default: %(default)s)")
-    add("--workers", metavar="N", type=whole_number("--workers"), default=200, help="how many (default: %(default)s)")
-    add("--labels-per-task", metavar="N", type=whole_number("--labels-per-task"), default=None,
-        help="how many (default: 5, or as many as the graph asks for)")  # fmt: skip
-    add("--classes", metavar="K", type=whole_number("--classes"), default=2, help="how many (default: %(default)s)")
-    add("--skills", metavar="SPEC", default="beta:5,1",
-        help="""how skilled: uniform:LOW,HIGH, grid:LOW,HIGH, beta:A,B (of the accuracy), hammer-spammer:SHARE or
-        fixed:SKILL (default: %(default)s)""")  # fmt: skip
-    add("--graph", metavar="NAME", default="random",
-        help="""who meets whom: random, clique, ring[:WINDOW], star, bipartite, communities[:NUMBER]
-        (default: %(default)s)""")  # fmt: skip
+    _add_whole(add, "--tasks", 10_000, "how many tasks (default: %(default)s)")
+    _add_whole(add, "--workers", 200, "how many workers (default: %(default)s)")
+    _add_whole(add, "--labels-per-task", None, "how many labels a task gets (default: 5, or what the graph asks for)")
+    _add_whole(add, "--classes", 2, "how many classes (default: %(default)s)")
+    skills = "uniform:LOW,HIGH, grid:LOW,HIGH, beta:A,B (of the accuracy), hammer-spammer:SHARE or fixed:SKILL"
+    add(
+        "--skills", metavar="SPEC", default="beta:5,1", help=f"how skilled workers are: {skills} (default: %(default)s)"
+    )
+    graph = "random, clique, ring[:WINDOW], star, bipartite or communities[:NUMBER]"
+    add("--graph", metavar="NAME", default="random", help=f"who meets whom: {graph} (default: %(default)s)")
     add("--class-prior", metavar="P,P,...", default="", help="how frequent each class is (default: all alike)")
-    add("--activity", metavar="A", type=number("--activity"), default=0.0,
-        help="how unevenly workers work: 0 all alike, 1 by Zipf's law (default: %(default)s)")  # fmt: skip
-    add("--seed", metavar="N", type=whole_number("--seed"), default=0, help="the seed of chance (default: %(default)s)")
+    activity = "how unevenly workers work: 0 all alike, 1 by Zipf's law (default: %(default)g)"
+    add("--activity", metavar="A", type=number("--activity"), default=0.0, help=activity)
+    _add_whole(add, "--seed", 0, "the seed of chance (default: %(default)s)")
+
+
+def _add_output_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
     add("--output", metavar="DIR", required=True, help="the folder to write to")
     add("--overwrite", action="store_true", help="replace the crowd in --output (default: refuse a folder with files)")
-    add("--files", metavar="N", type=whole_number("--files"), default=4,
-        help="how many files of labels (default: %(default)s)")  # fmt: skip
-    add(
-        "--format",
-        metavar="FORMAT",
-        default="parquet",
-        help=f"of the labels: {', '.join(FORMATS)} (default: %(default)s)",
-    )
-    add(
-        "--ragged-ids",
-        action="store_true",
-        help="ids of uneven length, blanks, quotes, other scripts (default: t000123)",
-    )
-    return parser
+    _add_whole(add, "--files", 4, "how many files of labels (default: %(default)s)")
+    kinds = f"the format of the labels: {', '.join(FORMATS)} (default: %(default)s)"
+    add("--format", metavar="FORMAT", default="parquet", help=kinds)
+    add("--ragged-ids", action="store_true", help="ids of any length, with blanks and quotes (default: like t000123)")
+
+
+def _add_whole(add: Any, name: str, default: int | None, text: str) -> None:
+    add(name, metavar="N", type=whole_number(name), default=default, help=text)
 
 
 def run(args: Namespace, beam_args: Sequence[str]) -> int:

@@ -1,14 +1,9 @@
 """Same numbers everywhere: the pipeline gives exactly what crowdcore gives, however it is run."""
 
 import random
-import socket
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from oracle import aggregated, checksum, table
@@ -98,28 +93,12 @@ def test_the_bundle_based_runner_changes_nothing(tmp_path, reference, rows):
     assert {name: checksum(tmp_path / "run", name) for name in TABLES} == expected
 
 
-@pytest.fixture(scope="module")
-def job_endpoint():
-    """A local job service: pipelines and data go over the wire."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as service:
-        deadline = time.monotonic() + 60
-        while socket.socket().connect_ex(("localhost", port)):
-            assert service.poll() is None, "the job service did not start"
-            assert time.monotonic() < deadline, "the job service did not answer"
-            time.sleep(0.1)
-        yield f"localhost:{port}"
-        service.terminate()
-
-
 @pytest.mark.parametrize("shards", [1, 7, 64])
-def test_the_portable_runner_changes_nothing(tmp_path, reference, rows, job_endpoint, shards):
+def test_the_portable_runner_changes_nothing(tmp_path, reference, rows, shards):
+    """The job goes to a job service and the data over the wire, to workers that share nothing with it."""
     _, gold, expected = reference
     labels = write(tmp_path / "labels", rows, 4, 6)
-    args = ["--runner=PortableRunner", f"--job_endpoint={job_endpoint}", "--environment_type=LOOPBACK"]
+    args = ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"]
     aggregate(labels, str(tmp_path / "run"), gold, shards=shards, args=args)
     assert {name: checksum(tmp_path / "run", name) for name in TABLES} == expected
 
