@@ -18,9 +18,9 @@ from crowdcore.weights import Floats
 MAX_EXACT = 1000
 _SMALL = 64
 _CELLS = 2_000_000
-_PROBE_CELLS = 40_000_000
+_PROBE_CELLS = 20_000_000
 _MIN_PROBES, _MAX_PROBES = 16, 64
-_MAX_ROUNDS = 100
+_MAX_ROUNDS = 60
 _PRECISE = 1e-3
 _FLOOR = 0.25
 
@@ -100,7 +100,7 @@ class NormalEquations:
         columns, shape = self.second.astype(np.int32), (n_nodes, n_nodes)
         p = sp.csr_array((self.p, columns, starts), shape=shape)
         e = sp.csr_array((self.e, columns, starts), shape=shape)
-        n_probes = int(np.clip(_PROBE_CELLS // max(len(self.first), 1), _MIN_PROBES, _MAX_PROBES))
+        n_probes = int(np.clip(_PROBE_CELLS // (len(self.first) + 10 * n_nodes), _MIN_PROBES, _MAX_PROBES))
         signs: Floats = np.random.default_rng(0).integers(0, 2, (n_nodes, n_probes)).astype(np.float64) * 2 - 1
         scale = self.p_diagonal[:, None]
         rough = _times(e, self.e_diagonal, signs / scale) / scale

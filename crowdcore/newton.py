@@ -18,6 +18,7 @@ from crowdcore.weights import Floats
 
 _ROUGH = 0.02
 _MAX_HALVINGS = 30
+_FARTHEST = 2.0
 _MIN_CG = 50
 _MAX_CG = 300
 _SUFFICIENT = 1e-4
@@ -56,8 +57,7 @@ def sweep(problem: AgreementProblem, start: Floats, max_rounds: int = 30) -> Des
         point = problem.at(x)
         levels.append(float(point.level.sum()))
         size = problem.spread(_best_size(problem, point, anchored))
-        target = np.where(point.diagonal > 0, point.pull / (point.scale * size), x)
-        moved = problem.clip(0.5 * (size * x + target))
+        moved = problem.clip(size * x - 0.5 * (size * x * point.diagonal - point.pull / size) / point.scale)
         remaining = float(np.max(np.abs(moved - x), initial=0.0))
         x = moved
         if remaining <= _ROUGH:
@@ -117,7 +117,7 @@ def _newton_step(problem: AgreementProblem, point: Point, free: NDArray[np.bool_
         residual -= length * product
         preconditioned = residual / scale
         left = problem.by_component(residual * preconditioned)
-        going &= left > goal
+        going &= (left > goal) & (problem.by_component(np.abs(step) > _FARTHEST) == 0)
         if not going.any():
             break
         direction = (

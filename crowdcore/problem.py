@@ -27,6 +27,9 @@ from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
 
+_FLAT = 1e-6
+
+
 @dataclass(frozen=True)
 class AgreementProblem:
     """Weighted agreements of pairs of workers; see the module's equation.
@@ -119,7 +122,8 @@ class AgreementProblem:
         diagonal = symmetric_product(self.upper, x * x) + self.prior_strength
         pull = symmetric_product(self.upper_target, x) + self.prior_strength * self.prior
         share = x * x * (0.5 * (diagonal + self.prior_strength)) - x * (pull + self.prior_strength * self.prior)
-        return Point(x, diagonal, pull, self.by_component(share))
+        scale = np.maximum(diagonal, _FLAT * self.degree)
+        return Point(x, diagonal, pull, np.where(scale > 0, scale, 1.0), self.by_component(share))
 
     def by_component(self, values: Any) -> Floats:
         """(components,) sums of a (workers,) array."""
@@ -154,12 +158,15 @@ class Point:
         x: (workers,) skills.
         diagonal: (workers,) d = B x² + λ.
         pull: (workers,) p = (B∘C) x + λ x⁰.
+        scale: (workers,) d, but not below a millionth of the weighted degree: next to peers who know nothing the loss is
+            flat, and a step to its minimum would be long and for nothing.
         level: (components,) the loss, but for a constant.
     """
 
     x: Floats
     diagonal: Floats
     pull: Floats
+    scale: Floats
     level: Floats
 
     @property
@@ -169,14 +176,9 @@ class Point:
         return gradient
 
     @property
-    def scale(self) -> Floats:
-        """(workers,) the diagonal, 1 where it is 0 (the loss does not depend on that worker)."""
-        return np.where(self.diagonal > 0, self.diagonal, 1.0)
-
-    @property
     def coordinate_minimum(self) -> Floats:
         """(workers,) where each worker would go if the others stood still."""
-        return np.where(self.diagonal > 0, self.pull / self.scale, self.x)
+        return self.x - self.gradient / self.scale
 
 
 def symmetric_product(upper: sp.csr_array, v: Floats) -> Floats:

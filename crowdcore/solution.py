@@ -19,7 +19,7 @@ from crowdcore.weights import Floats
 
 MAX_ROUNDS = {"newton": 100, "paper": 100_000}
 _RACE_EDGES = 1_000_000
-_SAME_VALLEY = 0.1
+_SAME_VALLEY = 0.03
 _EQUAL = 1e-9
 _UNKNOWN = 0.5
 
@@ -82,7 +82,7 @@ def solve(
         winner, x = _lowest(problem, runs, importance, penalty)
         run = runs[winner]
     else:
-        swept = _swept(problem, [point for _, point in points])
+        swept = _swept(problem, [point for _, point in points], importance)
         if len(problem.first) > _RACE_EDGES:
             winner, x = _lowest(problem, swept, importance, penalty)
             run = descend(problem, x, tol=tol, max_rounds=rounds).after(swept[winner])
@@ -94,18 +94,14 @@ def solve(
     return _finished(problem, x, run, names[winner], importance)
 
 
-def _swept(problem: AgreementProblem, points: list[Floats]) -> list[Descent]:
+def _swept(problem: AgreementProblem, points: list[Floats], importance: Floats) -> list[Descent]:
     """Sweeps from each point; on a large graph the others are left out when the first two lead to the same valley."""
-    runs: list[Descent] = []
-    for point in points:
-        runs.append(sweep(problem, point))
-        if (
-            len(runs) == 2
-            and len(problem.first) > _RACE_EDGES
-            and np.max(np.abs(runs[0].x - runs[1].x)) <= _SAME_VALLEY
-        ):
-            break
-    return runs
+    runs = [sweep(problem, point) for point in points[:2]]
+    if len(points) > 2 and len(problem.first) > _RACE_EDGES:
+        one, other = (_upright(problem, run.x, importance) for run in runs)
+        if np.mean((one - other) ** 2) <= _SAME_VALLEY**2:
+            return runs
+    return runs + [sweep(problem, point) for point in points[2:]]
 
 
 def _lowest(problem: AgreementProblem, runs: list[Descent], importance: Floats, penalty: float) -> tuple[int, Floats]:

@@ -103,7 +103,7 @@ def _beliefs(edges: EdgeCounts, fit: SkillFit) -> tuple[Floats, Floats]:
             pull = np.where(held, -noise.gradient[chosen], 0.0)
             centre[chosen], variance = method(system, fit.skills[chosen], noise.own[chosen], pull, held)
             error[chosen] = np.sqrt(variance)
-    return centre, error
+    return centre, error * _inflation(edges, fit, noise)
 
 
 def _noise(edges: EdgeCounts, fit: SkillFit) -> _Noise:
@@ -127,6 +127,17 @@ def _noise(edges: EdgeCounts, fit: SkillFit) -> _Noise:
         _gathered(edges, e * x_other**2, e * x_one**2) + scale * fit.prior_strength + _VAGUE * scale**2,
         _gathered(edges, misfit * x_other, misfit * x_one),
     )
+
+
+def _inflation(edges: EdgeCounts, fit: SkillFit, noise: _Noise) -> Floats:
+    """(workers,) x² is too large a guess of s², by Var x on average, and so is P: what the errors lack for it."""
+    weight = pair_weights(edges.n_common, fit.weights, fit.saturation)
+    square = fit.skills**2
+    local = noise.own + noise.e_diagonal / np.where(noise.p_diagonal > 0, noise.p_diagonal, 1.0) ** 2
+    true_square = square - np.minimum(local, square / 2)
+    taken = _gathered(edges, weight * square[edges.second], weight * square[edges.first])
+    true = _gathered(edges, weight * true_square[edges.second], weight * true_square[edges.first])
+    return np.sqrt(np.where(true > 0, taken / np.where(true > 0, true, 1.0), 1.0))
 
 
 def _gathered(edges: EdgeCounts, to_first: Floats, to_second: Floats) -> Floats:

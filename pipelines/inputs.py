@@ -105,7 +105,7 @@ def _match(pattern: str) -> list[tuple[str, int]]:
 def ending_of(path: str) -> str:
     """The ending that tells the format: the one before .gz or .zst, if there is one."""
     name = Path(path.lower())
-    return (name.withending_of("") if compression_of(path) else name).suffix
+    return (name.with_suffix("") if compression_of(path) else name).suffix
 
 
 def _checked(path: str, size: int, role: str, settings: BatchSettings) -> InputFile:

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 import apache_beam as beam
-import polars as pl
 import pyarrow as pa
 
 from pipelines import progress
@@ -18,7 +17,7 @@ from pipelines.sources import BadRecord, Chunk, FilePart, LazyChunk, avro, csv, 
 from pipelines.threaded import Place, ThreadedFn
 
 FORMATS: dict[str, ModuleType] = {"parquet": parquet, "avro": avro, "csv": csv, "jsonl": jsonl}
-READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, pl.exceptions.PolarsError)
+READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
 
 
 @dataclass

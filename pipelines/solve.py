@@ -22,7 +22,7 @@ from pipelines.model import IDENTIFIED, ISOLATED, UNIDENTIFIED, Model
 from pipelines.settings import AggregateSettings
 from pipelines.tables import table_of, to_bytes
 
-EDGES_PER_BLOCK = 500_000
+EDGES_PER_BLOCK = 1 << 20
 _STANDING = {"unidentified": UNIDENTIFIED, "isolated": ISOLATED}
 
 
@@ -48,6 +48,9 @@ def solve_edges(frame: bytes, settings: AggregateSettings, prior_skills: Mapping
     """Everything that follows from one table of counts."""
     edges = unpack_edges(frame)
     progress.add("solve", 0)
+    tag = beam.pvalue.TaggedOutput
+    for part, table in enumerate(_edge_tables(edges)):  # first, so that they are written while the solver works
+        yield tag("edges", (part, to_bytes(table)))
     classes = tuple(sorted(settings.classes or edges.classes))
     n_classes = max(2, len(classes))
     graph = WorkerGraph.of(edges)
@@ -63,11 +66,8 @@ def solve_edges(frame: bytes, settings: AggregateSettings, prior_skills: Mapping
         rng=np.random.default_rng(settings.seed),
         graph=graph,
     )
-    tag = beam.pvalue.TaggedOutput
     yield tag("model", _model_of(fit, classes, settings).to_bytes())
     yield tag("skills", (0, to_bytes(_skill_table(edges, fit, settings.confidence))))
-    for part, table in enumerate(_edge_tables(edges)):
-        yield tag("edges", (part, to_bytes(table)))
     yield tag("graph", (0, to_bytes(_graph_table(graph))))
     yield tag("counts", pack_counts(_counts_of(edges, graph, classes)))
     yield tag("fit", json.dumps({**_account_of(fit), "classes": json.dumps(classes, ensure_ascii=False)}).encode())

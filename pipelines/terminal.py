@@ -85,13 +85,16 @@ def _plain_lines(block: Block) -> Iterator[str]:
     match block:
         case Notes(_, lines):
             for line in lines:
-                yield textwrap.fill(
-                    line, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
-                )
+                yield textwrap.indent(_wrapped(line, WIDTH - len(indent)), indent)
         case Facts(_, rows):
             yield from _aligned([(name, value) for name, value in rows], 1, indent)
         case Grid(_, header, rows, texts):
             yield from _aligned([header, *rows], texts, indent)
+
+
+def _wrapped(line: str, width: int) -> str:
+    """The line in lines; paths and options stay whole."""
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], texts: int, indent: str) -> Iterator[str]:

@@ -1,19 +1,33 @@
 """Sources: one file format a module, all with the same two functions.
 
-`columns_of(path)` names the columns; `chunks_of(part)` gives the chunks of a file, each as a function yet to be called,
-so that what costs most can be done in threads.
+`columns_of(path)` names the columns, none when there is nothing in the file; `chunks_of(part)` gives the chunks of a
+file, each as a function yet to be called, so that what costs most can be done in threads. Damage in a file is no error:
+what could be read counts, and a bad record says where the rest was lost.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
+
+MALFORMED_RECORD, UNREADABLE_BLOCK, UNREADABLE_REST = "malformed-record", "unreadable-block", "unreadable-rest"
+READ_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    zlib.error,
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
 
 
 @dataclass(frozen=True)
 class BadRecord:
-    """A record that could not be read at all."""
+    """A record that could not be read at all, or the first of several."""
 
     position: int
     record: str
@@ -26,7 +40,7 @@ class Chunk:
     """Some records of a file, in their order, with the types they have there.
 
     Attributes:
-        first: position of the first record in the file, counted from 0.
+        first: position of the first record in the file, counted from 0: in lines for JSON lines, else in records.
         columns: the fields asked for (task, worker, label, time), each an Arrow array.
         bad: the records that could not be read.
         positions: positions of the records in `columns`, when they are not consecutive.
@@ -72,4 +86,25 @@ def as_array(column: Any) -> pa.Array:
         return column.chunk(0)
     if pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
+    elif pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        column = column.cast(pa.large_binary())
     return column.combine_chunks()
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether `error` tells of a file's content; the system's own errors carry a number and may go away."""
+    return isinstance(error, READ_ERRORS) and not (isinstance(error, OSError) and error.errno is not None)
+
+
+def unreadable_rest(position: int, error: BaseException | str) -> Chunk:
+    """What stands for all records from `position` on."""
+    why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    detail = f"From here on the file cannot be read: {why}. The records before were read."
+    return Chunk(position, {}, (BadRecord(position, "", UNREADABLE_REST, detail),))
+
+
+def unreadable_block(position: int, n_records: int, error: BaseException) -> BadRecord:
+    """What stands for a damaged block of a file whose other blocks can be read."""
+    why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    detail = f"A block of {n_records} records cannot be read: {why}. The records before and after it were read."
+    return BadRecord(position, "", UNREADABLE_BLOCK, detail)

@@ -1,13 +1,19 @@
-"""Opening files: local ones by Arrow, all others by Beam's file systems; gzip and zstd by the file's name."""
+"""Opening files: local ones by Arrow, all others by Beam's file systems; gzip and zstd are known by their first bytes."""
 
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import zstandard
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_PIECE_BYTES = 1 << 14
+_MAX_WINDOW = 1 << 31
 
 
 def is_local(path: str) -> bool:
@@ -33,5 +39,61 @@ def open_file(path: str) -> Any:
 
 def open_stream(path: str) -> Any:
     """The file as a stream of its decompressed bytes."""
-    compression = compression_of(path)
-    return pa.CompressedInputStream(open_file(path), compression) if compression else open_file(path)
+    file = open_file(path)
+    head = file.read(len(_ZSTD))
+    file.seek(0)
+    if head.startswith(_GZIP):
+        return _Decompressed(file, lambda: zlib.decompressobj(wbits=31), "gzip")
+    if head.startswith(_ZSTD):
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        return _Decompressed(file, decompressor.decompressobj, "zstd")
+    return file
+
+
+class _Decompressed:
+    """The decompressed bytes of a file. Damage is told when all that precedes it has been read, not before."""
+
+    def __init__(self, file: Any, member: Callable[[], Any], kind: str) -> None:
+        self._file, self._member, self._kind = file, member, kind
+        self._pieces = self._decompress()
+        self._rest = b""
+        self._error: ValueError | None = None
+
+    def __enter__(self) -> "_Decompressed":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes; fewer at the end."""
+        found = [self._rest]
+        missing = size - len(self._rest)
+        while missing > 0 and self._error is None:
+            try:
+                piece = next(self._pieces, b"")
+            except (zlib.error, zstandard.ZstdError, EOFError) as error:
+                self._error = ValueError(f"its {self._kind} data are damaged ({error})")
+                break
+            if not piece:
+                break
+            found.append(piece)
+            missing -= len(piece)
+        data = b"".join(found)
+        self._rest = data[size:]
+        if self._error is not None and not data:
+            raise self._error
+        return data[:size]
+
+    def _decompress(self) -> Iterator[bytes]:
+        """The pieces of all members; zeros after the last are padding."""
+        data = self._file.read(_PIECE_BYTES)
+        while data:
+            member = self._member()
+            while not member.eof:
+                if piece := member.decompress(data):
+                    yield piece
+                data = b"" if member.eof else self._file.read(_PIECE_BYTES)
+                if not data and not member.eof:
+                    raise EOFError("they end too early")
+            data = member.unused_data.lstrip(b"\0") or self._file.read(_PIECE_BYTES).lstrip(b"\0")
