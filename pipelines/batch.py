@@ -2,6 +2,7 @@
 
 import json
 import platform
+import socket
 import sys
 import time
 import uuid
@@ -15,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import scipy
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, StandardOptions
 
 import crowdcore
 from pipelines import progress
 from pipelines.aggregate import AddCounts, AggregateBlocks
-from pipelines.errors import RunError
+from pipelines.errors import InvalidSettingError, RunError
 from pipelines.inputs import InputPlan, checksum_of, plan_inputs
 from pipelines.prior import read_prior_skills
 from pipelines.read import ReadLabels
@@ -54,6 +55,7 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
     options = PipelineOptions(list(beam_args))
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or DEFAULT_RUNNER
+    _check_endpoint(options)
     plan = plan_inputs(settings)
     prior = read_prior_skills(settings.prior_skills)
     settings = _with_shards(settings, plan)
@@ -101,6 +103,20 @@ def build(
 
 def _keep(data: bytes, path: str) -> None:
     write_file(path, lambda sink: sink.write(data))
+
+
+def _check_endpoint(options: PipelineOptions) -> None:
+    """Fails at once where Beam would wait for minutes for a job service that is not there."""
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    if not endpoint or endpoint == "embed":
+        return
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise InvalidSettingError(
+            f"--job_endpoint {endpoint} does not answer: {error}. Start the job service, or correct HOST:PORT."
+        ) from error
 
 
 def _execute(

@@ -1,0 +1,123 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import fastavro
+import pyarrow.dataset as ds
+import pytest
+
+import schemas
+from pipelines import batch
+from pipelines.errors import InvalidSettingError, RunError
+from pipelines.settings import AggregateSettings, BatchSettings
+
+ROWS = "task,worker,label\nt1,ann,x\nt1,bob,x\nt1,cem,y\nt2,ann,y\nt2,bob,y\nt2,cem,y\nt3,,x\n"
+
+
+@pytest.fixture
+def labels(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text(ROWS, "utf-8")
+    return str(path)
+
+
+def test_the_manifest_is_a_record_of_its_schema_and_tells_all(labels, tmp_path):
+    result = batch.run(BatchSettings((labels,), str(tmp_path / "run")))
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert manifest == result.manifest
+    assert fastavro.validate(manifest, schemas.avro_schema("manifest"), strict=True)
+    counts = manifest["counts"]
+    assert (counts["labels_read"], counts["labels_used"], counts["labels_repeated"], counts["labels_rejected"]) == (
+        7, 6, 0, 1,
+    )  # fmt: skip
+    assert counts["labels_rejected.missing-worker"] == 1
+    assert manifest["classes"] == ["x", "y"]
+    assert manifest["settings"]["runner"] == "FnApiRunner"
+    assert [file["path"] for file in manifest["inputs"]] == [labels]
+    assert manifest["inputs"][0]["size_bytes"] == len(ROWS)
+    for output in manifest["outputs"]:
+        file = tmp_path / "run" / output["path"]
+        assert file.stat().st_size == output["size_bytes"]
+        assert ds.dataset(file).count_rows() == output["rows"]
+
+
+def test_every_table_opens_as_a_folder_also_an_empty_one(labels, tmp_path):
+    batch.run(BatchSettings((labels,), str(tmp_path / "run"), AggregateSettings(classes=("x", "y"))))
+    Path(labels).write_text(ROWS.replace("t3,,x\n", ""), "utf-8")
+    batch.run(BatchSettings((labels,), str(tmp_path / "run"), overwrite=True))
+    records = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
+    for name, record in records.items():
+        found = ds.dataset(tmp_path / "run" / name).to_table()
+        assert found.schema.equals(schemas.arrow_schema(record)), name
+    assert ds.dataset(tmp_path / "run" / "rejects").count_rows() == 0
+
+
+@pytest.mark.parametrize("kind", ["parquet", "avro", "csv", "jsonl"])
+def test_every_output_format_holds_the_same_rows(labels, tmp_path, kind):
+    settings = AggregateSettings(probabilities=True)
+    batch.run(BatchSettings((labels,), str(tmp_path / "run"), settings, output_format=kind))
+    (file,) = (tmp_path / "run" / "scores").iterdir()
+    assert file.suffix == f".{kind}"
+    if kind == "avro":
+        with file.open("rb") as source:
+            rows = list(fastavro.reader(source, reader_schema=schemas.avro_schema("score")))
+    elif kind == "jsonl":
+        rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    else:
+        rows = ds.dataset(file, format=kind).to_table().to_pylist(maps_as_pydicts="strict")
+    assert {row["task"]: row["label"] for row in rows} == {"t1": "x", "t2": "y"}
+    maps = [json.loads(row["probabilities"]) if kind == "csv" else row["probabilities"] for row in rows]
+    assert all(set(one) == {"x", "y"} and abs(sum(one.values()) - 1) < 1e-12 for one in maps)
+
+
+def test_a_label_lost_on_the_way_fails_the_run_and_leaves_nothing(labels, tmp_path, monkeypatch):
+    whole = batch._read_json
+
+    def lossy(path):
+        found = whole(path)
+        if path.endswith("counts.json"):
+            found["labels_used"] -= 1
+        return found
+
+    monkeypatch.setattr(batch, "_read_json", lossy)
+    with pytest.raises(RunError, match="7 labels were read, but 5 used, 0 repeated and 1 rejected"):
+        batch.run(BatchSettings((labels,), str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_answer_lost_on_the_way_fails_the_run(labels, tmp_path, monkeypatch):
+    whole = batch._read_json
+    monkeypatch.setattr(batch, "_read_json", lambda path: {**whole(path), "scores": 1})
+    with pytest.raises(RunError, match="2 tasks have labels"):
+        batch.run(BatchSettings((labels,), str(tmp_path / "run")))
+
+
+def test_a_job_service_that_is_not_there_is_told_at_once(labels, tmp_path):
+    args = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
+    with pytest.raises(InvalidSettingError, match="--job_endpoint localhost:1 does not answer"):
+        batch.run(BatchSettings((labels,), str(tmp_path / "run")), args)
+
+
+def test_the_number_of_shards_follows_the_size_of_the_input(labels, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "LABELS_PER_SHARD", 1)
+    result = batch.run(BatchSettings((labels,), str(tmp_path / "run")))
+    assert int(result.manifest["settings"]["shards"]) == len(ROWS) // 24
+
+
+def test_a_killed_run_leaves_nothing_that_looks_whole_and_the_next_one_works(tmp_path):
+    """The process kills itself when it is about to put its tables in their places."""
+    labels, output = tmp_path / "labels.csv", tmp_path / "run"
+    labels.write_text(ROWS, "utf-8")
+    program = (
+        "import os, signal, sys; from pipelines import batch; from pipelines.settings import BatchSettings\n"
+        "batch.RunFolder.commit = lambda self, manifest: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "batch.run(BatchSettings((sys.argv[1],), sys.argv[2]))"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(labels), str(output)], capture_output=True, check=False)
+    assert killed.returncode == -9
+    assert [path.name for path in output.iterdir()] == ["_staging"]
+    batch.run(BatchSettings((str(labels),), str(output)))
+    assert sorted(path.name for path in output.iterdir()) == [
+        "edges", "graph", "manifest.json", "rejects", "scores", "skills",
+    ]  # fmt: skip
