@@ -18,7 +18,8 @@ from crowdcore.labels import Ints, TaskLabels
 MAX_PAIRS = 500_000
 _DENSE_WORKERS = 4096
 _ROUND_PAIRS = 4_000_000
-_COMMON = 1 << 32
+_COMMON_BITS = 32
+_COMMON = 1 << _COMMON_BITS
 
 
 @dataclass
@@ -65,9 +66,10 @@ class PairTally:
         if not self._sparse:
             known = order[order < len(self._dense)]
             table = self._dense[np.ix_(known, known)]
-            first, second = np.nonzero(np.triu(table + table.T, 1))
-            count = (table[first, second] + table[second, first]).reshape(-1)
-            return first, second, count // _COMMON, count % _COMMON
+            table += table.T.copy()
+            cell = np.flatnonzero(np.triu(table, 1))
+            first = cell // max(len(known), 1)
+            return first, cell - first * len(known), *_counts_of(table.reshape(-1)[cell])
         place = np.zeros(len(self._n_labels), np.int64)
         place[order] = np.arange(len(order))
         tables = [sp.coo_array(table) for table in (*self._sparse, self._dense)]
@@ -163,9 +165,14 @@ def sorted_pairs(
 
 
 def _unpacked(table: sp.coo_array) -> tuple[Ints, Ints, Ints, Ints]:
-    agree = (table.data + (_COMMON >> 1)) % _COMMON - (_COMMON >> 1)
     first, second = table.coords
-    return first.astype(np.int64), second.astype(np.int64), (table.data - agree) // _COMMON, agree
+    return first.astype(np.int64), second.astype(np.int64), *_counts_of(table.data)
+
+
+def _counts_of(packed: Ints) -> tuple[Ints, Ints]:
+    """Common tasks and agreements; both may be negative."""
+    n_common = (packed + (_COMMON >> 1)) >> _COMMON_BITS
+    return n_common, packed - (n_common << _COMMON_BITS)
 
 
 def _grown(array: Ints, size: int) -> Ints:

@@ -26,7 +26,6 @@ from crowdcore.components import Components
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
-
 _FLAT = 1e-6
 
 
@@ -158,8 +157,8 @@ class Point:
         x: (workers,) skills.
         diagonal: (workers,) d = B x² + λ.
         pull: (workers,) p = (B∘C) x + λ x⁰.
-        scale: (workers,) d, but not below a millionth of the weighted degree: next to peers who know nothing the loss is
-            flat, and a step to its minimum would be long and for nothing.
+        scale: (workers,) d, but not below a millionth of the weighted degree: next to peers whose skill is 0 the loss
+            is flat, and a step to its minimum would be long and for nothing.
         level: (components,) the loss, but for a constant.
     """
 

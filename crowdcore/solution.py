@@ -78,20 +78,26 @@ def solve(
     points = starting_points(problem, start, rng)
     names = [name for name, _ in points]
     if solver == "paper":
-        runs = [follow_gradient(problem, point, tol=tol, max_rounds=rounds) for _, point in points]
-        winner, x = _lowest(problem, runs, importance, penalty)
-        run = runs[winner]
+        runs = [_followed(problem, point, importance, tol, rounds) for _, point in points]
     else:
         swept = _swept(problem, [point for _, point in points], importance)
         if len(problem.first) > _RACE_EDGES:
             winner, x = _lowest(problem, swept, importance, penalty)
             run = descend(problem, x, tol=tol, max_rounds=rounds).after(swept[winner])
-            x = run.x
-        else:
-            runs = [descend(problem, early.x, tol=tol, max_rounds=rounds).after(early) for early in swept]
-            winner, x = _lowest(problem, runs, importance, penalty)
-            run = runs[winner]
-    return _finished(problem, x, run, names[winner], importance)
+            return _finished(problem, run.x, run, names[winner], importance)
+        upright = [(_upright(problem, early.x, importance), early) for early in swept]
+        runs = [descend(problem, x, tol=tol, max_rounds=rounds).after(early) for x, early in upright]
+    winner, x = _lowest(problem, runs, importance, penalty)
+    return _finished(problem, x, runs[winner], names[winner], importance)
+
+
+def _followed(problem: AgreementProblem, point: Floats, importance: Floats, tol: float, max_rounds: int) -> Descent:
+    """The paper's updates; again, if the end is farther from the prior than its mirror image."""
+    run = follow_gradient(problem, point, tol=tol, max_rounds=max_rounds)
+    turned = _upright(problem, run.x, importance)
+    if np.array_equal(turned, run.x) or not problem.prior_strength.any():
+        return run
+    return follow_gradient(problem, turned, tol=tol, max_rounds=max_rounds).after(run)
 
 
 def _swept(problem: AgreementProblem, points: list[Floats], importance: Floats) -> list[Descent]:
@@ -116,9 +122,12 @@ def _lowest(problem: AgreementProblem, runs: list[Descent], importance: Floats, 
 
 
 def _upright(problem: AgreementProblem, x: Floats, importance: Floats) -> Floats:
-    """Of x and −x the one with Σ importance x > 0, in components where neither gold nor a prior decides."""
-    free = problem.by_component(problem.fixed | (problem.prior_strength > 0)) == 0
-    return np.where(problem.spread(free & (problem.by_component(importance * x) < 0)), -x, x)
+    """Of x and −x the one nearer to the prior, without a prior that with Σ importance x > 0; gold leaves no choice."""
+    has_prior = problem.by_component(problem.prior_strength) > 0
+    towards_prior = problem.by_component(problem.prior_strength * problem.prior * x)
+    direction = np.where(has_prior, towards_prior, problem.by_component(importance * x))
+    turned = (direction < 0) & (problem.by_component(problem.fixed) == 0)
+    return np.where(problem.spread(turned), -x, x)
 
 
 def _finished(problem: AgreementProblem, x: Floats, run: Descent, name: str, importance: Floats) -> Solution:

@@ -45,7 +45,8 @@ def starting_points(
         points.append(("half", known))
     if start in ("auto", "spectral"):
         points.append(("spectral", _spectral(problem, rng)))
-    if start == "tree" or (start == "auto" and len(problem.first) <= _SPARSE * problem.n_workers):
+    sparse = 0 < len(problem.first) <= _SPARSE * problem.n_workers
+    if start == "tree" or (start == "auto" and sparse):
         points.append(("tree", _HALF * _tree_signs(problem)))
     n_random = {"auto": 2, "random": 1}.get(start, 0)
     points.extend(("random", rng.uniform(-1, 1, problem.n_workers)) for _ in range(n_random))
@@ -74,6 +75,8 @@ def _spectral(problem: AgreementProblem, rng: np.random.Generator) -> Floats:
 
 def _tree_signs(problem: AgreementProblem) -> Floats:
     """(workers,) ±1: the product of the signs of C on the way to the root of the spanning tree of the largest B |C|."""
+    if len(problem.first) == 0:
+        return np.ones(problem.n_workers)
     n_workers, root = problem.n_workers, problem.n_workers
     cost = 1 / (1e-9 + np.abs(problem.upper_target.data))
     costs = sp.csr_array((cost, problem.upper.indices, problem.upper.indptr), shape=problem.upper.shape)

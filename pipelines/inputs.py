@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,11 +31,12 @@ _BYTES_PER_LABEL = {"parquet": 8, "avro": 20, "csv": 24, "jsonl": 60}
 _COMPRESSION_RATIO = 4
 _TIME_COLUMNS = ("time", "submitted_at_us")
 _HASH_BYTES = 1 << 20
+_SHOWN_NAMES, _SHOWN_CHARACTERS = 20, 60
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that will be read."""
+    """A file that will be read; one without columns is empty."""
 
     path: str
     role: str
@@ -53,14 +55,14 @@ class InputPlan:
 
 
 def plan_inputs(settings: BatchSettings) -> InputPlan:
-    """Finds and checks every input; raises `InputError` when one cannot be used."""
+    """Finds and checks every input; raises `InputError` when one cannot be used. An empty file gives nothing."""
     found = [(path, size, "labels") for path, size in find_files(settings.inputs, "INPUT")]
     found += [(path, size, "gold") for path, size in find_files(settings.gold, "--gold")]
-    if not any(size for _, size, role in found if role == "labels"):
-        raise InputError(f"There is nothing to read: {_named(settings.inputs)} holds no data. Give files with labels.")
     with ThreadPoolExecutor(8) as pool:
-        files = tuple(pool.map(lambda one: _checked(*one, settings), [one for one in found if one[1]]))
+        files = tuple(file for file in pool.map(lambda one: _checked(settings, *one), found) if file)
         listed = list(pool.map(_parts_of, range(len(files)), files))
+    if not any(file.columns for file in files if file.role == "labels"):
+        raise InputError(f"There is nothing to read: {_named(settings.inputs)} holds no data. Give files with labels.")
     parts = tuple(part for parts, _ in listed for part in parts)
     n_labels = sum(n for (_, n), file in zip(listed, files, strict=True) if file.role == "labels")
     return InputPlan(files, parts, n_labels)
@@ -79,80 +81,113 @@ def checksum_of(path: str) -> str:
 
 def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     """The files that `patterns` stand for, each once, in the order given; those of one pattern by name."""
-    found: dict[str, int] = {}
+    found: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
         files = sorted(_match(pattern))
         if not files:
-            raise InputError(f"{what} {pattern!r} names no file. Check the path; a folder must hold files with labels.")
+            known = ", ".join(SUFFIXES)
+            raise InputError(f"{what} {pattern!r} names no file. Check the path; in a folder, files end in {known}.")
         for path, size in files:
-            found.setdefault(path, size)
-    return list(found.items())
+            found.setdefault(os.path.realpath(path) if is_local(path) else path, (path, size))
+    return list(found.values())
 
 
 def _match(pattern: str) -> list[tuple[str, int]]:
     try:
         if is_local(pattern) and Path(pattern).is_file():
             return [(pattern, Path(pattern).stat().st_size)]
-        inside = is_local(pattern) and Path(pattern).is_dir()
-        pattern = FileSystems.join(pattern, "*") if inside or pattern.endswith("/") else pattern
-        files = [(meta.path, meta.size_in_bytes) for meta in FileSystems.match([pattern])[0].metadata_list]
+        inside = pattern.endswith("/") or (is_local(pattern) and Path(pattern).is_dir())
+        within = FileSystems.join(pattern, "*") if inside else pattern
+        files = [(meta.path, meta.size_in_bytes) for meta in FileSystems.match([within])[0].metadata_list]
     except (BeamIOError, ValueError, OSError) as error:
         raise InputError(f"{pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
     files = [(path, size) for path, size in files if not is_local(path) or Path(path).is_file()]
-    return [(path, size) for path, size in files if not inside or ending_of(path) in SUFFIXES]
+    return [(path, size) for path, size in files if not inside or _is_data(path)]
+
+
+def _is_data(path: str) -> bool:
+    """Whether a file found in a folder holds data: programs begin the names of their own files with _ or a dot."""
+    return ending_of(path) in SUFFIXES and not Path(path).name.startswith(("_", "."))
 
 
 def ending_of(path: str) -> str:
-    """The ending that tells the format: the one before .gz or .zst, if there is one."""
+    """The ending that tells the format: the one before .gz or .zst, if there is one.
+
+    >>> ending_of("labels.csv.gz"), ending_of("labels.parquet")
+    ('.csv', '.parquet')
+    """
     name = Path(path.lower())
     return (name.with_suffix("") if compression_of(path) else name).suffix
 
 
-def _checked(path: str, size: int, role: str, settings: BatchSettings) -> InputFile:
-    kind = SUFFIXES.get(ending_of(path)) if settings.input_format == "auto" else settings.input_format
+def _checked(settings: BatchSettings, path: str, size: int, role: str) -> InputFile | None:
+    kind = SUFFIXES.get(ending_of(path))
+    if settings.input_format != "auto" and not (role == "gold" and kind):
+        kind = settings.input_format
+    if kind is None and not size:
+        return None
     if kind is None:
         known = ", ".join(SUFFIXES)
         raise InputError(f"{path} has none of the known endings ({known}). Say what it is with --input-format.")
+    names = _names(path, kind) if size else []
+    return InputFile(path, role, kind, size, tuple(_columns(path, role, names, settings)) if names else ())
+
+
+def _names(path: str, kind: str) -> list[str]:
     try:
-        names = FORMATS[kind].columns_of(path)
+        names: list[str] = FORMATS[kind].columns_of(path)
     except READ_ERRORS as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise InputError(
-            f"{path} cannot be read as {kind}: {reason}. It may be damaged, or of another format."
-        ) from error
-    return InputFile(path, role, kind, size, tuple(_columns(path, role, names, settings)))
+        advice = "It may be damaged, or of another format."
+        if compression_of(path) and kind in ("parquet", "avro"):
+            advice = f"A file of this format is compressed inside; decompress the {compression_of(path)} around it."
+        raise InputError(f"{path} cannot be read as {kind}: {reason}. {advice}") from error
+    return names
 
 
 def _columns(path: str, role: str, names: list[str], settings: BatchSettings) -> list[tuple[str, str]]:
     found = []
     for name in ("task", "worker", "label") if role == "labels" else ("task", "label"):
-        column = settings.column(name)
-        if role == "gold" and column not in names:
-            column = name
-        if column not in names:
-            raise InputError(_missing(path, name, column, names))
+        column = _column(path, settings.column(name), names)
+        if column is None and role == "gold":
+            column = _column(path, name, names)
+        if column is None:
+            raise InputError(_missing(path, name, settings.column(name), names))
         found.append((name, column))
     if role == "labels":
         given = dict(settings.columns).get("time")
-        if given and given not in names:
+        times = [_column(path, column, names) for column in ([given] if given else _TIME_COLUMNS)]
+        if given and times == [None]:
             raise InputError(_missing(path, "time", given, names))
-        time = next((column for column in ([given] if given else _TIME_COLUMNS) if column in names), None)
-        if time:
-            found.append(("time", time))
+        found += [("time", column) for column in times if column is not None][:1]
     return found
 
 
+def _column(path: str, column: str, names: list[str]) -> str | None:
+    """The name in the file that `column` stands for: the same, or the same but for blanks around it."""
+    same = [name for name in names if name == column] or [name for name in names if name.strip() == column]
+    if len(same) > 1:
+        raise InputError(f"{path} has {len(same)} columns called {column!r}. Rename all but one of them.")
+    return same[0] if same else None
+
+
 def _missing(path: str, name: str, column: str, names: list[str]) -> str:
+    sentence = f"{path} has no column {column!r}; it has {_named(names)}."
+    separator = next((sign for sign in ";\t|" if len(names) == 1 and sign in names[0]), None)
+    if separator:
+        return f"{sentence} Its values seem to be separated by {separator!r}: write commas (.csv) or tabs (.tsv)."
     near = difflib.get_close_matches(column, names, 1, 0.5)
-    hint = near[0] if near else "COLUMN"
-    return f"{path} has no column {column!r}; it has {_named(names)}. Name it with --columns {name}={hint}."
+    return f"{sentence} Name it with --columns {name}={near[0] if near else 'COLUMN'}."
 
 
 def _named(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names)) if names else "none"
+    shown = ", ".join(repr(name[:_SHOWN_CHARACTERS]) for name in names[:_SHOWN_NAMES])
+    return f"{shown} and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else shown
 
 
 def _parts_of(source: int, file: InputFile) -> tuple[list[FilePart], int]:
+    if not file.columns:
+        return [], 0
     if file.format == "parquet":
         parts = parquet.parts_of(file.path)
         found = [

@@ -1,11 +1,10 @@
 """Parsing: label rows of anyone's pipeline in, label blocks out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 
 from pipelines import texts
 from pipelines.counts import pack_counts
@@ -62,10 +61,7 @@ class _ParseRowsFn(beam.DoFn):
 
     def _parse(self, rows: list[tuple[Any, ...]]) -> Iterator[tuple[str, bytes]]:
         names = ("task", "label", "time") if self._origin.role == "gold" else ("task", "label", "time", "worker")
-        columns = {
-            name: pa.array(values, pa.large_string())
-            for name, values in zip(names, zip(*rows, strict=True), strict=True)
-        }
+        columns = {name: texts.column_of(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
         parsed = parse_chunk(Chunk(0, columns), self._origin, self._classes)
         if parsed.block is not None:
             yield "blocks", parsed.block.to_bytes()
@@ -75,9 +71,9 @@ class _ParseRowsFn(beam.DoFn):
 
 
 def _fields_of(row: Any, role: str) -> tuple[Any, ...]:
-    read = row.get if isinstance(row, Mapping) else lambda name: getattr(row, name, None)
+    read: Callable[[str], Any] = row.get if isinstance(row, Mapping) else lambda name: getattr(row, name, None)
     time = read("submitted_at_us")
     found = [read("task"), read("label"), read("time") if time is None else time]
     if role != "gold":
         found.append(read("worker"))
-    return tuple(texts.text_of(value) for value in found)
+    return tuple(found)

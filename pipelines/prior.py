@@ -7,21 +7,23 @@ from apache_beam.io.filesystems import FileSystems
 from pipelines.errors import InputError
 from pipelines.inputs import SUFFIXES, ending_of, find_files
 from pipelines.read import FORMATS, READ_ERRORS
-from pipelines.sources import FilePart
-from pipelines.texts import texts_of
+from pipelines.sources import Chunk, FilePart
+from pipelines.texts import OK, texts_of
 
 _COLUMNS = (("worker", "worker"), ("skill", "skill"))
 
 
 def read_prior_skills(path: str) -> dict[str, float]:
-    """The skills in a finished run's folder or in a file; none for an empty path."""
+    """The skills in a finished run's folder or in a file; none for an empty path. A worker's last skill counts."""
     if not path:
         return {}
     if FileSystems.exists(FileSystems.join(path, "manifest.json")):
         path = FileSystems.join(path, "skills")
     skills: dict[str, float] = {}
-    for file, _ in find_files([path], "--prior-skills"):
-        skills |= _read(file)
+    for file, size in find_files([path], "--prior-skills"):
+        skills |= _read(file) if size else {}
+    if not skills:
+        raise InputError(f"--prior-skills {path} holds no skills. Give a finished run or a file with worker and skill.")
     return skills
 
 
@@ -31,15 +33,33 @@ def _read(path: str) -> dict[str, float]:
         raise InputError(f"--prior-skills {path} has none of the known endings ({', '.join(SUFFIXES)}).")
     found: dict[str, float] = {}
     try:
-        missing = {"worker", "skill"} - set(FORMATS[kind].columns_of(path))
+        names = FORMATS[kind].columns_of(path)
+        missing = [column for column, _ in _COLUMNS if names and names.count(column) != 1]
         if missing:
-            raise InputError(f"--prior-skills {path} has no column {missing.pop()!r}; it needs worker and skill.")
-        for lazy in FORMATS[kind].chunks_of(FilePart(path, 0, "prior", kind, _COLUMNS)):
-            columns = lazy().columns
-            workers = texts_of(columns["worker"])[0].to_pylist()
-            skills = texts_of(columns["skill"])[0].cast(pa.float64()).to_numpy()
-            found |= dict(zip(workers, np.clip(skills, -1, 1).tolist(), strict=True))
+            raise InputError(
+                f"--prior-skills {path} has {names.count(missing[0])} columns called {missing[0]!r}; it needs one."
+            )
+        for lazy in FORMATS[kind].chunks_of(FilePart(path, 0, "prior", kind, _COLUMNS)) if names else ():
+            found |= _skills_of(lazy(), path)
     except READ_ERRORS as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"--prior-skills {path} cannot be used: {reason}.") from error
+        raise InputError(f"--prior-skills {path} cannot be read as {kind}: {reason}.") from error
     return found
+
+
+def _skills_of(chunk: Chunk, path: str) -> dict[str, float]:
+    if chunk.bad:
+        raise InputError(f"--prior-skills {path}, record {chunk.bad[0].position}: {chunk.bad[0].detail}")
+    workers, wrong = texts_of(chunk.columns["worker"])
+    if (wrong != OK).any():
+        record = chunk.first + int(np.argmax(wrong != OK))
+        raise InputError(f"--prior-skills {path}, record {record}: the worker is missing or malformed.")
+    skills = texts_of(chunk.columns["skill"])[0]
+    try:
+        values = skills.cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise InputError(f"--prior-skills {path} holds a skill that is missing or no number.") from error
+    if not (np.abs(values) <= 1).all():
+        strange = skills[int(np.argmax(~(np.abs(values) <= 1)))].as_py()
+        raise InputError(f"--prior-skills {path} holds the skill {strange}; skills are numbers from -1 to 1.")
+    return dict(zip(workers.to_pylist(), values.tolist(), strict=True))

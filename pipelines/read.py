@@ -1,23 +1,21 @@
 """Reading: parts of files in, label blocks out; what cannot be read leaves by the rejects."""
 
 import json
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 
 from pipelines import progress
 from pipelines.counts import pack_counts
 from pipelines.records import Origin, Parsed, parse_chunk
-from pipelines.sources import BadRecord, Chunk, FilePart, LazyChunk, avro, csv, jsonl, parquet
+from pipelines.sources import READ_ERRORS as READ_ERRORS
+from pipelines.sources import FilePart, LazyChunk, avro, csv, jsonl, parquet
 from pipelines.threaded import Place, ThreadedFn
 
 FORMATS: dict[str, ModuleType] = {"parquet": parquet, "avro": avro, "csv": csv, "jsonl": jsonl}
-READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
 
 
 @dataclass
@@ -55,24 +53,9 @@ def unpack_part(data: bytes) -> FilePart:
 
 
 def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
-    """The chunks of a file part; when the file cannot be read to its end, the last chunk says so."""
-    try:
-        for lazy in FORMATS[part.format].chunks_of(part):
-            yield lambda lazy=lazy: _attempt(lazy, part)
-    except READ_ERRORS as error:
-        yield lambda error=error: _unreadable(part, error)  # type: ignore[misc]
-
-
-def _attempt(lazy: Callable[[], Chunk], part: FilePart) -> Chunk:
-    try:
-        return lazy()
-    except READ_ERRORS as error:
-        return _unreadable(part, error)
-
-
-def _unreadable(part: FilePart, error: BaseException) -> Chunk:
-    detail = f"The file cannot be read to its end: {' '.join(str(error).split()) or type(error).__name__}"
-    return Chunk(part.first, {}, (BadRecord(-1, "", "unreadable-rest", detail),))
+    """The chunks of a file part."""
+    chunks: Iterator[LazyChunk] = FORMATS[part.format].chunks_of(part)
+    return chunks
 
 
 class _ReadPartsFn(ThreadedFn):

@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines import tables, texts
+from pipelines import tables, texts, times
 from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock
-from pipelines.sources import BadRecord, Chunk
+from pipelines.sources import MALFORMED_RECORD, UNREADABLE_BLOCK, UNREADABLE_REST, Chunk
 
 _NOT_A_CLASS = 16
 _DETAILS = {
@@ -27,6 +28,12 @@ _DETAILS = {
 } | {
     ("label", _NOT_A_CLASS): ("label-not-in-classes", "The label is none of the classes given."),
     ("time", texts.BAD_TIME): ("malformed-time", "The time is neither a number nor an ISO 8601 date and time."),
+}
+REASONS = frozenset(reason for reason, _ in _DETAILS.values()) | {
+    MALFORMED_RECORD,
+    UNREADABLE_BLOCK,
+    UNREADABLE_REST,
+    "contradicting-repeat",
 }
 
 
@@ -57,28 +64,27 @@ class Parsed:
 def parse_chunk(chunk: Chunk, origin: Origin, classes: Sequence[str] = ()) -> Parsed:
     """Parses the records of `chunk`; labels outside `classes`, if any are given, are rejected."""
     n_records = len(chunk.columns["task"]) if chunk.columns else 0
-    wrong: dict[str, texts.Flags] = {}
-    block = None
-    if n_records:
-        block, wrong = _label_block(chunk, origin, classes)
+    block, wrong = _label_block(chunk, origin, classes) if n_records else (None, {})
     bad = np.zeros(n_records, bool)
     for flags in wrong.values():
         bad |= flags > 0
     rejected = np.flatnonzero(bad)
     if block is not None and len(rejected):
         block = _without(block, bad) if len(rejected) < n_records else None
-    rows = [_reject_of(record, origin) for record in chunk.bad]
-    rows += _rejects_of(chunk, rejected, wrong, origin)
-    reasons = Counter(row["reason"] for row in rows)
+    reasons: Counter[str] = Counter()
+    rejects = None
+    if len(rejected) or chunk.bad:
+        columns = _rejects_of(chunk, rejected, wrong, origin)
+        reasons.update(columns["reason"])
+        rejects = tables.to_bytes(tables.table_of("reject", {name: pa.array(columns[name]) for name in columns}))
     prefix = "gold" if origin.role == "gold" else "labels"
-    counts = {f"{prefix}_read": n_records + len(chunk.bad), f"{prefix}_rejected": len(rows)}
-    counts |= {f"{prefix}_rejected.{reason}": count for reason, count in reasons.items()}
-    return Parsed(block, tables.to_bytes(tables.reject_table(rows)) if rows else None, counts)
+    counts = {f"{prefix}_read": n_records + len(chunk.bad), f"{prefix}_rejected": reasons.total()}
+    return Parsed(block, rejects, counts | {f"{prefix}_rejected.{reason}": n for reason, n in reasons.items()})
 
 
 def _label_block(chunk: Chunk, origin: Origin, classes: Sequence[str]) -> tuple[LabelBlock, dict[str, texts.Flags]]:
     wrong: dict[str, texts.Flags] = {}
-    task, wrong["task"] = texts.texts_of(_plain(chunk.columns["task"]))
+    task, wrong["task"] = texts.texts_of(chunk.columns["task"])
     if origin.role == "gold":
         worker, workers = np.zeros(len(task), np.uint8), pa.array([GOLD], pa.large_string())
     else:
@@ -90,14 +96,10 @@ def _label_block(chunk: Chunk, origin: Origin, classes: Sequence[str]) -> tuple[
         wrong["label"] = np.where(strange, _NOT_A_CLASS, wrong["label"]).astype(np.uint8)
     time = None
     if "time" in chunk.columns:
-        time, wrong["time"] = texts.times_of(chunk.columns["time"])
+        time, wrong["time"] = times.times_of(chunk.columns["time"])
         time = None if bool((time == NO_TIME).all()) else time
     block = LabelBlock(origin.source, chunk.first, task, worker, workers, label, names, time, origin.path)
     return block, wrong
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _without(block: LabelBlock, bad: NDArray[np.bool_]) -> LabelBlock:
@@ -117,31 +119,35 @@ def _without(block: LabelBlock, bad: NDArray[np.bool_]) -> LabelBlock:
 
 def _rejects_of(
     chunk: Chunk, rejected: NDArray[np.int64], wrong: Mapping[str, texts.Flags], origin: Origin
-) -> Iterator[dict[str, Any]]:
-    taken = {name: column.take(pa.array(rejected)).to_pylist() for name, column in chunk.columns.items()}
-    for place, row in enumerate(rejected.tolist()):
+) -> dict[str, list[Any]]:
+    """The columns of the rejects: records that could not be read, then those of `rejected`."""
+    why = [(bad.reason, bad.detail) for bad in chunk.bad]
+    for row in rejected.tolist():
         field = next(name for name in wrong if wrong[name][row])
-        reason, detail = _DETAILS[field, int(wrong[field][row])]
-        position = row + chunk.first if chunk.positions is None else int(chunk.positions[row])
-        record = json.dumps({name: taken[name][place] for name in taken}, ensure_ascii=False, default=_shown)
-        yield {
-            "record": record.encode("utf-8", "replace").decode(),
-            "reason": reason,
-            "detail": detail,
-            "source": origin.path,
-            "position": -1 if origin.source == UNORDERED else position,
-        }
-
-
-def _reject_of(record: BadRecord, origin: Origin) -> dict[str, Any]:
+        why.append(_DETAILS[field, int(wrong[field][row])])
+    places = chunk.first + rejected if chunk.positions is None else np.asarray(chunk.positions, np.int64)[rejected]
+    positions = [bad.position for bad in chunk.bad] + places.tolist()
     return {
-        "record": record.record,
-        "reason": record.reason,
-        "detail": record.detail,
-        "source": origin.path,
-        "position": record.position,
+        "record": [bad.record for bad in chunk.bad] + _shown(chunk, rejected),
+        "reason": [reason for reason, _ in why],
+        "detail": [detail for _, detail in why],
+        "source": [origin.path] * len(why),
+        "position": [-1] * len(why) if origin.source == UNORDERED else positions,
     }
 
 
-def _shown(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def _shown(chunk: Chunk, rows: NDArray[np.int64]) -> list[str]:
+    """(rows,) records as JSON, with the values they had."""
+    taken = {name: _values(column.take(pa.array(rows))) for name, column in chunk.columns.items()}
+    records = zip(*taken.values(), strict=True)
+    return [json.dumps(dict(zip(taken, record, strict=True)), ensure_ascii=False) for record in records]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return list(column.to_pylist())
+    if pa.types.is_floating(kind):
+        return [value if value is None or isfinite(value) else str(value) for value in column.to_pylist()]
+    column = texts.as_bytes(column)
+    return [None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()]

@@ -141,14 +141,14 @@ def _table_of(
     label = np.minimum(found.answer, max(len(classes) - 1, 0))
     columns = {
         "task": shard.task,
-        "label": classes.take(pa.array(label)),
+        "label": pa.DictionaryArray.from_arrays(pa.array(label.astype(np.int32)), classes),
         "probability": pa.array(found.probability),
         "margin": pa.array(found.margin),
         "score": pa.array(found.score),
         "n_labels": pa.array(shard.n_received),
         "n_workers": pa.array(n_workers),
-        "status": pa.array(STATUSES).take(pa.array(status)),
-        "model": pa.array([model.name]).take(pa.array(np.zeros(len(label), np.int64))),
+        "status": pa.DictionaryArray.from_arrays(pa.array(status.astype(np.int32)), pa.array(STATUSES)),
+        "model": pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(label), np.int32)), pa.array([model.name])),
     }
     if found.probabilities is not None:
         columns["probabilities"] = _maps_of(classes, found.probabilities)

@@ -105,11 +105,12 @@ def _skill_table(edges: EdgeCounts, fit: SkillFit, confidence: float) -> pa.Tabl
 
 def _edge_tables(edges: EdgeCounts) -> Iterator[pa.Table]:
     workers = pa.array(edges.workers, pa.string())
+    first, second = edges.first.astype(np.int32), edges.second.astype(np.int32)
     for start in range(0, max(edges.n_edges, 1), EDGES_PER_BLOCK):
         part = slice(start, start + EDGES_PER_BLOCK)
         columns = {
-            "worker_a": workers.take(pa.array(edges.first[part])),
-            "worker_b": workers.take(pa.array(edges.second[part])),
+            "worker_a": pa.DictionaryArray.from_arrays(pa.array(first[part]), workers),
+            "worker_b": pa.DictionaryArray.from_arrays(pa.array(second[part]), workers),
             "n_common": pa.array(edges.n_common[part]),
             "n_agree": pa.array(edges.n_agree[part]),
         }

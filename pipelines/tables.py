@@ -9,13 +9,20 @@ import schemas
 
 
 def table_of(name: str, columns: Mapping[str, Any]) -> pa.Table:
-    """A table of the record called `name`; a column that may be null may be left out, and all of an empty table."""
+    """A table of the record called `name`; a column that may be null may be left out, and all of an empty table.
+
+    A column of texts may be dictionary-encoded; it stays so in blocks and is plain text in files.
+    """
     schema = schemas.arrow_schema(name)
     n_rows = len(next(iter(columns.values()), ()))
     arrays = [columns[f.name] if f.name in columns else pa.nulls(n_rows, f.type) for f in schema]
     arrays = [pa.array(array) if not isinstance(array, pa.Array) else array for array in arrays]
-    arrays = [array.cast(f.type) for array, f in zip(arrays, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    arrays = [
+        array if pa.types.is_dictionary(array.type) else array.cast(f.type)
+        for array, f in zip(arrays, schema, strict=True)
+    ]
+    fields = [f.with_type(array.type) for array, f in zip(arrays, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def reject_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

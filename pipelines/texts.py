@@ -1,29 +1,31 @@
-"""Ids and labels as texts, times as microseconds, whatever they were in the input.
+"""Ids and labels as texts, whatever they were in the input.
 
-Integers become their decimal text, floats the shortest one (``1.0`` is ``"1"``, NaN is missing), booleans ``"true"`` or
-``"false"``; a text stays as it is, blanks included.
+Integers become their decimal text, floats and decimals the shortest one (``1.0`` is ``"1"``, NaN is missing), booleans
+``"true"`` or ``"false"``, dates and times ISO 8601; lists and structs become JSON; a text stays as it is, blanks
+included. What a value becomes depends on the value alone, never on the others in its column.
 """
 
 import json
-from datetime import datetime, timezone
+from collections.abc import Iterable
+from datetime import date, datetime, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.blocks import NO_TIME
-
 MAX_BYTES = 65_535
 OK, MISSING, TOO_LONG, NOT_UTF8, BAD_TIME = range(5)
-_INTEGRAL_LIMIT = float(1 << 53)
+_INTEGRAL_LIMIT = float(1 << 63)
 
 Flags = NDArray[np.uint8]
 
 
 def text_of(value: Any) -> str | None:
-    """One value as text; None when it is missing.
+    """One value as text; None when it is missing. Bytes that are not UTF-8 become surrogates.
 
     >>> [text_of(value) for value in (1, 1.0, 0.5, True, float("nan"), " x", None)]
     ['1', '1', '0.5', 'true', None, ' x', None]
@@ -32,29 +34,45 @@ def text_of(value: Any) -> str | None:
         case None:
             return None
         case str():
-            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+            return value
         case bool() | np.bool_():
             return "true" if value else "false"
         case float() | np.floating():
-            return None if np.isnan(value) else str(int(value)) if _is_integral(float(value)) else repr(float(value))
+            return _float_text(value)
         case bytes():
-            return value.decode("utf-8", "replace")
-        case dict() | list():
+            return value.decode("utf-8", "surrogateescape")
+        case Decimal():
+            return None if value.is_nan() else format(value.normalize(), "f")
+        case datetime() | date() | time():
+            return str(texts_of(pa.array([value]))[0][0].as_py())
+        case dict() | list() | tuple():
             return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
 
 
+def column_of(values: Iterable[Any]) -> pa.LargeBinaryArray:
+    """(values,) a column of any Python values, as bytes that `texts_of` reads.
+
+    >>> texts_of(column_of(["é", 2, None]))[0].to_pylist()
+    ['é', '2', '']
+    """
+    return pa.array([_bytes_of(text_of(value)) for value in values], pa.large_binary())
+
+
+def as_bytes(column: pa.Array) -> pa.LargeBinaryArray:
+    """(values,) the texts of a column as bytes, nothing flagged or lost; null where a value is missing."""
+    column = _unwrapped(column)
+    return column.cast(pa.large_binary()) if _is_text(column.type) else _printed(column).cast(pa.large_binary())
+
+
 def texts_of(column: pa.Array) -> tuple[pa.LargeStringArray, Flags]:
-    """(values,) the texts of a column, and what is wrong with each; a wrong one has an empty text."""
+    """(values,) the texts of a column, and what is wrong with each; one that is missing or not UTF-8 is empty."""
+    column = _unwrapped(column)
     flags = np.zeros(len(column), np.uint8)
-    kind = column.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        column, flags = _decoded(column)
-    elif pa.types.is_floating(kind):
-        column = _float_texts(column)
-    elif pa.types.is_nested(kind) or pa.types.is_null(kind):
-        column = pa.array([text_of(value) for value in column.to_pylist()], pa.large_string())
-    texts = column.cast(pa.large_string())
+    if _is_text(column.type):
+        texts, flags = _decoded(column)
+    else:
+        texts = _printed(column)
     if texts.null_count:
         flags = np.maximum(flags, texts.is_null().to_numpy(zero_copy_only=False).astype(np.uint8) * MISSING)
         texts = texts.fill_null("")
@@ -66,127 +84,112 @@ def texts_of(column: pa.Array) -> tuple[pa.LargeStringArray, Flags]:
 
 
 def codes_of(column: pa.Array) -> tuple[NDArray[Any], pa.LargeStringArray, Flags]:
-    """(values,) codes into a dictionary of texts, the dictionary, and what is wrong with each value."""
+    """(values,) codes into a dictionary of texts, the dictionary, and what is wrong with each value.
+
+    The dictionary holds no text that is wrong, unless all are: then it is one empty text.
+    """
     if not pa.types.is_dictionary(column.type):
-        column = texts_of(column)[0] if pa.types.is_nested(column.type) else column
-        column = column.dictionary_encode()
+        try:
+            column = column.dictionary_encode()
+        except pa.ArrowNotImplementedError:
+            column = texts_of(column)[0].dictionary_encode()
     texts, wrong = texts_of(column.dictionary)
     indices = column.indices
     missing = indices.null_count > 0
     codes = (indices.fill_null(0) if missing else indices).to_numpy()
-    if not len(texts):
-        texts, wrong = pa.array([""], pa.large_string()), np.array([MISSING], np.uint8)
     flags = wrong[codes] if wrong.any() else np.zeros(len(codes), np.uint8)
     if missing:
         flags = np.where(indices.is_null().to_numpy(zero_copy_only=False), MISSING, flags).astype(np.uint8)
-    distinct = texts.dictionary_encode()
-    if len(distinct.dictionary) < len(texts):
-        return distinct.indices.to_numpy()[codes], distinct.dictionary, flags
-    return codes, texts, flags
+    good = wrong == OK
+    if not good.any():
+        return np.zeros(len(codes), np.uint8), pa.array([""], pa.large_string()), flags
+    distinct = texts.filter(pa.array(good)).dictionary_encode()
+    if len(distinct.dictionary) == len(texts):
+        return codes, texts, flags
+    place = np.zeros(len(texts), np.int64)
+    place[good] = distinct.indices.to_numpy()
+    return place[codes], distinct.dictionary, flags
 
 
-def times_of(column: pa.Array) -> tuple[NDArray[np.int64], Flags]:
-    """(values,) microseconds since 1970, `NO_TIME` where there is none, and what is wrong with each value.
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_string_view(kind):
+        return True
+    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
-    Timestamps and ISO 8601 texts (UTC unless they name a zone) are converted; integers stay as they are, for only their
-    order counts; floats are seconds.
-    """
+
+def _unwrapped(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return _filled(column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64()))
-    if pa.types.is_integer(kind):
-        return _filled(column.cast(pa.int64(), safe=False))
-    if pa.types.is_floating(kind):
-        values = column.to_numpy(zero_copy_only=False).astype(float)
-        known = np.isfinite(values)
-        return np.where(known, np.where(known, values, 0) * 1e6, NO_TIME).astype(np.int64), np.zeros(
-            len(values), np.uint8
-        )
-    texts, flags = texts_of(column)
-    known = texts.filter(pa.array(flags == OK)) if flags.any() else texts
-    for convert in (_integers, _instants):
-        times = convert(known)
-        if times is not None:
-            filled = np.full(len(texts), NO_TIME)
-            filled[flags == OK] = times
-            return filled, np.zeros(len(texts), np.uint8)
-    found = [
-        NO_TIME if flag == MISSING else _time_of(text) for text, flag in zip(texts.to_pylist(), flags, strict=True)
-    ]
-    bad = np.array([time is None for time in found], bool)
-    times = np.array([NO_TIME if time is None else time for time in found], np.int64)
-    return times, np.where(bad, BAD_TIME, OK).astype(np.uint8)
+        return _unwrapped(column.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return _unwrapped(pc.run_end_decode(column))
+    if not isinstance(kind, pa.BaseExtensionType):
+        return column
+    if kind.extension_name == "arrow.uuid":
+        return column_of(None if value is None else UUID(bytes=value) for value in column.storage.to_pylist())
+    return _unwrapped(column.storage)
 
 
-def _integers(texts: pa.LargeStringArray) -> NDArray[np.int64] | None:
-    try:
-        return np.asarray(texts.cast(pa.int64()).to_numpy())
-    except pa.ArrowInvalid:
-        return None
-
-
-def _instants(texts: pa.LargeStringArray) -> NDArray[np.int64] | None:
-    zone = "UTC" if len(texts) and texts[0].as_py().endswith("Z") else None
-    try:
-        return np.asarray(texts.cast(pa.timestamp("us", zone)).cast(pa.int64()).to_numpy())
-    except pa.ArrowInvalid:
-        return None
-
-
-def _time_of(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00").replace("z", "+00:00"))
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def _filled(column: pa.Array) -> tuple[NDArray[np.int64], Flags]:
-    return column.fill_null(NO_TIME).to_numpy(), np.zeros(len(column), np.uint8)
-
-
-def _decoded(column: pa.Array) -> tuple[pa.Array, Flags]:
+def _decoded(column: pa.Array) -> tuple[pa.LargeStringArray, Flags]:
     """Bytes as texts; what is not UTF-8 is flagged, with an empty text."""
-    flags = np.zeros(len(column), np.uint8)
-    large = column.cast(pa.large_binary())
+    column = column.cast(pa.large_binary())
     try:
-        return large.cast(pa.large_string()), flags
+        return column.cast(pa.large_string()), np.zeros(len(column), np.uint8)
     except pa.ArrowInvalid:
-        values = [None if value is None else _utf8(value) for value in large.to_pylist()]
-    for place, value in enumerate(values):
-        if value == "" and large[place].as_py():
-            flags[place] = NOT_UTF8
-    return pa.array(values, pa.large_string()), flags
+        wrong = [value is not None and not _is_utf8(value) for value in column.to_pylist()]
+    texts = pc.if_else(pa.array(wrong), pa.scalar(b"", pa.large_binary()), column).cast(pa.large_string())
+    return texts, np.where(wrong, NOT_UTF8, OK).astype(np.uint8)
 
 
-def _utf8(value: bytes) -> str:
+def _is_utf8(value: bytes) -> bool:
     try:
-        return value.decode("utf-8")
+        value.decode()
     except UnicodeDecodeError:
-        return ""
+        return False
+    return True
 
 
-def _float_texts(column: pa.Array) -> pa.Array:
-    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+def _printed(column: pa.Array) -> pa.LargeStringArray:
+    """Values that are no texts, as texts."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return _float_texts(column)
+    try:
+        texts = column.cast(pa.large_string())
+    except pa.ArrowNotImplementedError:
+        return pa.array([text_of(value) for value in column.to_pylist()], pa.large_string())
+    if pa.types.is_decimal(kind) and kind.scale != 0:
+        if pc.any(pc.match_substring(texts, "E")).as_py():
+            return pa.array([text_of(value) for value in column.to_pylist()], pa.large_string())
+        return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+    if (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit != "s":
+        texts = pc.replace_substring_regex(texts, r"0+(Z|[+-]\d{4})?$", r"\1")
+        return pc.replace_substring_regex(texts, r"\.(Z|[+-]\d{4})?$", r"\1")
+    return texts
+
+
+def _float_texts(column: pa.Array) -> pa.LargeStringArray:
+    values = column.to_numpy(zero_copy_only=False)
     known = np.isfinite(values)
-    if bool(_are_integral(values[known]).all()) and bool((known | np.isnan(values)).all()):
-        whole = np.where(known, values, 0).astype(np.int64)
-        return pa.array(whole, mask=~known).cast(pa.large_string())
-    return pa.array([text_of(value) for value in values.tolist()], pa.large_string())
+    finite = values[known]
+    whole = (finite == np.rint(finite)) & (np.abs(finite) < _INTEGRAL_LIMIT)
+    if whole.all() and (known | np.isnan(values)).all():
+        integers = np.where(known, values, 0).astype(np.int64)
+        return pa.array(integers, mask=~known).cast(pa.large_string())
+    return pa.array([_float_text(value) for value in values], pa.large_string())
 
 
-def _are_integral(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return (values == np.rint(values)) & (np.abs(values) < _INTEGRAL_LIMIT)
+def _float_text(value: Any) -> str | None:
+    number = float(value)
+    if np.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() and abs(number) < _INTEGRAL_LIMIT else str(value)
 
 
-def _is_integral(value: float) -> bool:
-    return value.is_integer() and abs(value) < _INTEGRAL_LIMIT
+def _bytes_of(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

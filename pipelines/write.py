@@ -65,7 +65,9 @@ class _WriteFn(ThreadedFn):
 
 def write_table(table: pa.Table, path: str, kind: str, record: str) -> None:
     """Writes `table`, whose rows are those of the record `record`, to `path`; a file of that name is replaced."""
-    write_file(path, lambda sink: _WRITERS[kind](table, sink, _RECORDS[record]))
+    name = _RECORDS[record]
+    plain = table if kind == "parquet" else table.cast(schemas.arrow_schema(name))
+    write_file(path, lambda sink: _WRITERS[kind](plain, sink, name))
 
 
 def write_file(path: str, write: Any) -> None:
@@ -86,7 +88,15 @@ def write_file(path: str, write: Any) -> None:
 
 def _write_parquet(table: pa.Table, sink: Any, record: str) -> None:
     coded = [name for name in table.column_names if name in _FEW_VALUES]
-    pq.write_table(table, sink, compression="zstd", compression_level=1, use_dictionary=coded, write_statistics=coded)
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=coded,
+        write_statistics=coded,
+        store_schema=False,  # a dictionary-encoded column is text to every reader
+    )
 
 
 def _write_avro(table: pa.Table, sink: Any, record: str) -> None:

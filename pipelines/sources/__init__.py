@@ -10,19 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 
 MALFORMED_RECORD, UNREADABLE_BLOCK, UNREADABLE_REST = "malformed-record", "unreadable-block", "unreadable-rest"
-READ_ERRORS = (
-    OSError,
-    EOFError,
-    ValueError,
-    zlib.error,
-    pa.ArrowException,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-)
+READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,33 @@
 
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 
-from pipelines.sources import BadRecord, Chunk, FilePart, LazyChunk, as_array
+from pipelines.sources import (
+    READ_ERRORS,
+    BadRecord,
+    Chunk,
+    FilePart,
+    LazyChunk,
+    as_array,
+    unreadable_block,
+    unreadable_rest,
+)
 from pipelines.sources.storage import open_file
-from pipelines.texts import text_of
+from pipelines.texts import column_of
 
 CHUNK_BYTES = 24 << 20
+_MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _VARINT_BYTES = 10
-_CODECS_OF_POLARS = ("null", "deflate", "snappy")
+_HEADER_BYTES = 1 << 16
+_MAX_RATIO = {"null": 1, "snappy": 32, "deflate": 1100}  # records a byte; polars makes room for as many as a block says
+_NO_LIMIT = 1 << 60
 _TYPES_OF_POLARS = ("string", "int", "long", "float", "double", "boolean")
 
 
@@ -23,28 +36,66 @@ def columns_of(path: str) -> list[str]:
     """The names of the record's fields."""
     with open_file(path) as file:
         schema = fastavro.reader(file).writer_schema
-    fields = schema.get("fields", []) if isinstance(schema, dict) else []
-    return [field["name"] for field in fields]
+    if not isinstance(schema, dict) or not schema.get("fields"):
+        raise ValueError("its records have no fields")
+    return [field["name"] for field in schema["fields"]]
 
 
 def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
-    """The records of `part`; what follows a damaged block is one bad record."""
+    """The records of `part`; a damaged block, or all that follows a damaged sync marker, is one bad record."""
     columns = dict(part.columns)
     first = 0
     with open_file(part.path) as file:
-        by_polars = _by_polars(fastavro.reader(file))
-        for data, n_records in _slices(file):
-            yield partial(_read, data, first, columns, by_polars)
-            first += n_records
+        reader = fastavro.reader(file)
+        by_polars = _by_polars(reader)
+        for found in _slices(file, _MAX_RATIO[reader.codec] if by_polars else _NO_LIMIT):
+            if found is None:
+                yield partial(unreadable_rest, first, "a block is damaged or cut off")
+            else:
+                yield partial(_read, found, first, columns, by_polars)
+                first += found.n_records
 
 
-def _read(data: bytes, first: int, columns: dict[str, str], by_polars: bool) -> Chunk:
-    if not data:
-        detail = f"The file is damaged after record {first}; the records before it were read."
-        return Chunk(first, {}, (BadRecord(first, "", "unreadable-rest", detail),))
+@dataclass(frozen=True)
+class _Slice:
+    """Some blocks of a file: (number of records, first byte, last + 1 byte) of each, in `data`."""
+
+    header: bytes
+    data: bytes
+    blocks: tuple[tuple[int, int, int], ...]
+
+    @property
+    def n_records(self) -> int:
+        return sum(count for count, *_ in self.blocks)
+
+
+def _read(found: _Slice, first: int, columns: dict[str, str], by_polars: bool) -> Chunk:
     wanted = list(dict.fromkeys(columns.values()))
-    table = _read_by_polars(data, wanted) if by_polars else _read_by_fastavro(data, wanted)
-    return Chunk(first, {name: as_array(table.column(column)) for name, column in columns.items()})
+    try:
+        read = _read_by_polars if by_polars else _read_by_fastavro
+        table = read(found.header + found.data, wanted)
+    except READ_ERRORS:
+        return _read_blocks(found, first, columns)
+    return Chunk(first, {name: as_array(table[column]) for name, column in columns.items()})
+
+
+def _read_blocks(found: _Slice, first: int, columns: dict[str, str]) -> Chunk:
+    """Block by block: what a damaged file still holds."""
+    wanted = list(dict.fromkeys(columns.values()))
+    values: dict[str, list[pa.Array]] = {column: [column_of([])] for column in wanted}
+    bad: list[BadRecord] = []
+    positions: list[int] = []
+    for count, begin, end in found.blocks:
+        try:
+            table = _read_by_fastavro(found.header + found.data[begin:end], wanted)
+            positions += range(first, first + count)
+            for column in wanted:
+                values[column].append(table[column])
+        except (*READ_ERRORS, LookupError, TypeError) as error:
+            bad.append(unreadable_block(first, count, error))
+        first += count
+    fields = {name: pa.concat_arrays(values[column]) for name, column in columns.items()}
+    return Chunk(first - found.n_records, fields, tuple(bad), positions)
 
 
 def _by_polars(reader: Any) -> bool:
@@ -54,81 +105,106 @@ def _by_polars(reader: Any) -> bool:
         match kind:
             case ["null", inner] | [inner, "null"]:
                 return known(inner)
-            case {"type": "enum"}:
-                return True
             case {"type": inner}:
                 return known(inner)
         return kind in _TYPES_OF_POLARS
 
-    return reader.codec in _CODECS_OF_POLARS and all(known(field["type"]) for field in reader.writer_schema["fields"])
+    fields = reader.writer_schema["fields"]
+    enums = [field for field in fields if isinstance(field["type"], dict) and field["type"]["type"] == "enum"]
+    return reader.codec in _MAX_RATIO and all(field in enums or known(field["type"]) for field in fields)
 
 
-def _read_by_polars(data: bytes, wanted: list[str]) -> pa.Table:
+def _read_by_polars(data: bytes, wanted: list[str]) -> dict[str, Any]:
     import polars as pl  # a third of a second that only Avro files need
 
     try:
-        return pl.read_avro(io.BytesIO(data), columns=wanted).to_arrow()
-    except pl.exceptions.PolarsError as error:
+        table = pl.read_avro(io.BytesIO(data), columns=wanted).to_arrow()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ValueError(str(error)) from error
+    return {column: table.column(column) for column in wanted}
 
 
-def _read_by_fastavro(data: bytes, wanted: list[str]) -> pa.Table:
-    found: dict[str, list[str | None]] = {name: [] for name in wanted}
-    for record in fastavro.reader(io.BytesIO(data)):
-        for name, values in found.items():
-            values.append(text_of(record.get(name)))  # type: ignore[union-attr]
-    return pa.table({name: pa.array(values, pa.string()) for name, values in found.items()})
+def _read_by_fastavro(data: bytes, wanted: list[str]) -> dict[str, Any]:
+    records: list[Any] = list(fastavro.reader(io.BytesIO(data), handle_unicode_errors="surrogateescape"))
+    return {column: column_of(record.get(column) for record in records) for column in wanted}
 
 
-def _slices(file: Any) -> Iterator[tuple[bytes, int]]:
-    """The file in files of about `CHUNK_BYTES`, and their records; an empty one stands for a damaged rest."""
+def _slices(file: Any, max_ratio: int) -> Iterator[_Slice | None]:
+    """The file's blocks, about `CHUNK_BYTES` at a time; None, the last, stands for a rest that cannot be read."""
     header = _header(file)
-    sync = header[-_SYNC_BYTES:]
-    end = file.size()
-    begin, n_records = file.tell(), 0
-    at = begin
-    while at < end:
-        head = file.read_at(2 * _VARINT_BYTES, at)
-        count, used = _varint(head, 0)
-        size, used = _varint(head, used)
-        after = at + used + size + _SYNC_BYTES
-        if count < 0 or size < 0 or after > end or file.read_at(_SYNC_BYTES, after - _SYNC_BYTES) != sync:
-            if n_records:
-                yield header + file.read_at(at - begin, begin), n_records
-            yield b"", 0
+    left, missing = file.size() - file.tell(), 0
+    data = b""
+    while left or data:
+        more = bytes(file.read(max(CHUNK_BYTES, missing)))
+        data, left = data + more, left - len(more)
+        blocks, at, missing = _scan(data, header[-_SYNC_BYTES:], max_ratio)
+        if blocks:
+            yield _Slice(header, data[:at], tuple(blocks))
+        if missing < 0 or missing > left:
+            yield None
             return
-        at, n_records = after, n_records + count
-        if at - begin >= CHUNK_BYTES or at == end:
-            if n_records:
-                yield header + file.read_at(at - begin, begin), n_records
-            begin, n_records = at, 0
+        data = data[at:]
+
+
+def _scan(data: bytes, sync: bytes, max_ratio: int) -> tuple[list[tuple[int, int, int]], int, int]:
+    """The whole blocks in `data`, where they end, and how many bytes the next one misses; -1 when it is damaged."""
+    blocks: list[tuple[int, int, int]] = []
+    at = 0
+    try:
+        while at < len(data):
+            count, begin = _varint(data, at)
+            length, begin = _varint(data, begin)
+            end = begin + length + _SYNC_BYTES
+            if length < 0 or not 0 <= count <= (length + 1) * max_ratio:
+                return blocks, at, -1
+            if end > len(data):
+                return blocks, at, end - len(data)
+            if data[end - _SYNC_BYTES : end] != sync:
+                return blocks, at, -1
+            blocks.append((count, at, end))
+            at = end
+    except IndexError:
+        return blocks, at, 1
+    return blocks, at, 0
 
 
 def _header(file: Any) -> bytes:
     """The file's header, up to and with the sync marker; the file is left behind it."""
-    file.seek(0)
-    data = bytes(file.read(1 << 16))
-    at = 4
+    size = _HEADER_BYTES
     while True:
-        count, at = _varint(data, at)
-        if count == 0:
-            break
-        if count < 0:
-            _, at = _varint(data, at)
-        for _ in range(2 * abs(count)):
-            size, at = _varint(data, at)
-            at += size
-            if at + _VARINT_BYTES > len(data):
-                more = bytes(file.read(at + (1 << 16) - len(data)))
-                data += more
-    file.seek(at + _SYNC_BYTES)
-    return data[: at + _SYNC_BYTES]
+        file.seek(0)
+        data = bytes(file.read(size))
+        end = _header_end(data)
+        if end:
+            file.seek(end)
+            return data[:end]
+        if len(data) < size:
+            raise EOFError("its header is cut off")
+        size *= 16
+
+
+def _header_end(data: bytes) -> int:
+    """Where the header at the beginning of `data` ends; 0 when it is not all there."""
+    at = len(_MAGIC)
+    try:
+        while True:
+            count, at = _varint(data, at)
+            if count == 0:
+                break
+            if count < 0:
+                _, at = _varint(data, at)
+            for _ in range(2 * abs(count)):
+                length, at = _varint(data, at)
+                at += length
+    except IndexError:
+        return 0
+    return at + _SYNC_BYTES if at + _SYNC_BYTES <= len(data) else 0
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The integer at `at`, and where the next value begins; (-1, at) when the data end before it does."""
+    """The integer at `at`, and where the next value begins; -1 for one too long to be an integer."""
     value = shift = 0
-    while at < len(data):
+    while shift < 7 * _VARINT_BYTES:
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift

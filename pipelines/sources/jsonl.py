@@ -6,69 +6,109 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from pipelines.sources import BadRecord, Chunk, FilePart, LazyChunk, as_array
+from pipelines.sources import (
+    MALFORMED_RECORD,
+    READ_ERRORS,
+    BadRecord,
+    Chunk,
+    FilePart,
+    LazyChunk,
+    as_array,
+    is_damage,
+    unreadable_rest,
+)
 from pipelines.sources.storage import open_stream
-from pipelines.texts import text_of
+from pipelines.texts import column_of
 
 BLOCK_BYTES = 16 << 20
 _PEEK_BYTES = 1 << 20
-_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+_SAMPLE_LINES = 32
+_EXACT = float(1 << 53)
+_BOM = b"\xef\xbb\xbf"
+_ARROW = {str: pa.binary(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 def columns_of(path: str) -> list[str]:
     """The names in the objects at the beginning of the file."""
     with open_stream(path) as stream:
-        head, whole = stream.read(_PEEK_BYTES), stream.read(1) == b""
-    lines = head.split(b"\n")
-    found = [_object(line) for line in (lines if whole or len(lines) == 1 else lines[:-1])]
-    return list(dict.fromkeys(name for record in found if isinstance(record, dict) for name in record))
+        head = stream.read(_PEEK_BYTES)
+        whole = len(head) < _PEEK_BYTES
+    lines = head.removeprefix(_BOM).split(b"\n")
+    lines = [line for line in (lines if whole or len(lines) == 1 else lines[:-1]) if line.strip()]
+    found = [record for record in map(_parsed, lines) if isinstance(record, dict)]
+    if lines and not any(found):
+        raise ValueError("no line is a JSON object with names and values; JSON lines has one on each line")
+    return list(dict.fromkeys(name for record in found for name in record))
 
 
 def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
-    """The records of `part`; a line that is no JSON object is a bad record."""
+    """The records of `part`; a line that is no JSON object is a bad record. Positions count lines."""
     columns = dict(part.columns)
+    first, rest, begun = 0, b"", False
     with open_stream(part.path) as stream:
-        for block, first in _blocks(stream, BLOCK_BYTES):
-            yield partial(_read, block, first, columns)
+        while True:
+            try:
+                data = stream.read(BLOCK_BYTES)
+            except READ_ERRORS as error:
+                if not is_damage(error):
+                    raise
+                yield partial(unreadable_rest, first, error)
+                return
+            if not data:
+                break
+            data, begun = data if begun else data.removeprefix(_BOM), True
+            block, newline, rest = (rest + data).rpartition(b"\n")
+            if newline:
+                yield partial(_read, block, first, columns)
+                first += block.count(b"\n") + 1
+    if rest.strip():
+        yield partial(_read, rest, first, columns)
 
 
 def _read(block: bytes, first: int, columns: dict[str, str]) -> Chunk:
     return _read_at_once(block, first, columns) or _read_lines(block, first, columns)
 
 
-def _blocks(stream: Any, size: int) -> Iterator[tuple[bytes, int]]:
-    """Whole lines, about `size` bytes at a time, and the number of the first."""
-    rest, first = b"", 0
-    while data := stream.read(size):
-        whole, newline, tail = (rest + data).rpartition(b"\n")
-        rest = tail
-        if newline:
-            yield whole, first
-            first += whole.count(b"\n") + 1
-    if rest.strip():
-        yield rest, first
-
-
 def _read_at_once(block: bytes, first: int, columns: dict[str, str]) -> Chunk | None:
-    lines = block.count(b"\n") + 1
-    sample = _object(block.split(b"\n", 1)[0])
-    if not isinstance(sample, dict):
+    """The block, if every line is an object and every column of one type."""
+    n_lines = block.count(b"\n") + 1
+    if not block.startswith(b"{") or block.count(b"\n{") + 1 != n_lines:
         return None
-    types = {column: _ARROW.get(type(sample.get(column))) for column in columns.values()}
-    if any(kind is None for kind in types.values()):
-        return None
-    options = pj.ParseOptions(explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore")
+    schema = pa.schema([(column, _type_of(column, block)) for column in dict.fromkeys(columns.values())])
+    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    reading = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
     try:
-        table = pj.read_json(
-            pa.BufferReader(block), pj.ReadOptions(use_threads=False, block_size=len(block) + 1), options
-        )
+        table = pj.read_json(pa.BufferReader(block), reading, options)
     except pa.ArrowInvalid:
         return None
-    if table.num_rows != lines:
+    if table.num_rows != n_lines or not all(_is_exact(column) for column in table.columns):
         return None
     return Chunk(first, {name: as_array(table.column(column)) for name, column in columns.items()})
+
+
+def _type_of(column: str, block: bytes) -> pa.DataType:
+    """The type of the first value of a column."""
+    begin = 0
+    for _ in range(_SAMPLE_LINES):
+        end = block.find(b"\n", begin)
+        record = _parsed(block[begin : end if end >= 0 else len(block)])
+        if isinstance(record, dict) and record.get(column) is not None:
+            return _ARROW.get(type(record[column]), pa.binary())
+        if end < 0:
+            break
+        begin = end + 1
+    return pa.binary()
+
+
+def _is_exact(column: pa.ChunkedArray) -> bool:
+    """Whether no number became another one by being read as a float."""
+    if not pa.types.is_floating(column.type):
+        return True
+    largest = pc.max(pc.abs(column)).as_py()
+    return largest is None or largest < _EXACT
 
 
 def _read_lines(block: bytes, first: int, columns: dict[str, str]) -> Chunk:
@@ -77,20 +117,21 @@ def _read_lines(block: bytes, first: int, columns: dict[str, str]) -> Chunk:
     for position, line in enumerate(block.split(b"\n"), first):
         if not line.strip():
             continue
-        record = _object(line)
+        record = _parsed(line)
         if isinstance(record, dict):
             positions.append(position)
             for name, column in columns.items():
-                found[name].append(text_of(record.get(column)))
+                found[name].append(record.get(column))
         else:
-            text = line.decode("utf-8", "replace")
-            bad.append(BadRecord(position, text, "malformed-record", "The line is not a JSON object."))
-    texts = {name: pa.array(values, pa.string()) for name, values in found.items()}
-    return Chunk(first, texts, tuple(bad), positions)
+            text = line.decode("utf-8", "replace").strip("\r")
+            bad.append(BadRecord(position, text, MALFORMED_RECORD, "The line is not a JSON object."))
+    fields = {name: column_of(values) for name, values in found.items()}
+    return Chunk(first, fields, tuple(bad), positions)
 
 
-def _object(line: bytes) -> Any:
+def _parsed(line: bytes) -> Any:
+    """The value of a line, None when there is none; bytes that are not UTF-8 become surrogates."""
     try:
-        return json.loads(line)
-    except (json.JSONDecodeError, UnicodeDecodeError):
+        return json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
         return None

@@ -1,10 +1,12 @@
 """Parquet: row groups in, columns out; ids of workers arrive dictionary-encoded."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.sources import Chunk, FilePart, LazyChunk, as_array
+from pipelines.sources import READ_ERRORS, Chunk, FilePart, LazyChunk, as_array, is_damage, unreadable_block
 from pipelines.sources.storage import open_file
 
 ROWS_PER_PART = 1 << 20
@@ -13,14 +15,16 @@ ROWS_PER_PART = 1 << 20
 def columns_of(path: str) -> list[str]:
     """The names of the file's columns."""
     with open_file(path) as file:
-        return list(pq.ParquetFile(file).schema_arrow.names)
+        names = list(pq.ParquetFile(file).schema_arrow.names)
+    if not names:
+        raise ValueError("it has no columns")
+    return names
 
 
 def parts_of(path: str) -> list[tuple[int, tuple[int, int], int]]:
     """The file in parts of about `ROWS_PER_PART` records: (first record, row groups, records)."""
     with open_file(path) as file:
-        metadata = pq.ParquetFile(file).metadata
-        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        sizes = _sizes(pq.ParquetFile(file))
     parts: list[tuple[int, tuple[int, int], int]] = []
     first, begin, rows = 0, 0, 0
     for number, size in enumerate(sizes):
@@ -32,16 +36,47 @@ def parts_of(path: str) -> list[tuple[int, tuple[int, int], int]]:
 
 
 def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
-    """The records of `part`."""
+    """The records of `part`; a damaged row group is one bad record."""
     yield lambda: _read(part)
+
+
+def _sizes(table: pq.ParquetFile) -> list[int]:
+    return [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
 
 
 def _read(part: FilePart) -> Chunk:
     columns = dict(part.columns)
     coded = [columns[name] for name in ("worker", "label") if name in columns]
+    wanted = list(dict.fromkeys(columns.values()))
     with open_file(part.path) as file:
         table = pq.ParquetFile(file, read_dictionary=coded)
         begin, end = part.row_groups or (0, table.num_row_groups)
-        wanted = list(dict.fromkeys(columns.values()))
-        found = table.read_row_groups(list(range(begin, end)), columns=wanted, use_threads=False)
+        try:
+            found = table.read_row_groups(list(range(begin, end)), columns=wanted, use_threads=False)
+        except READ_ERRORS as error:
+            if not is_damage(error):
+                raise
+            return _read_groups(table, range(begin, end), part.first, columns)
     return Chunk(part.first, {name: as_array(found.column(column)) for name, column in columns.items()})
+
+
+def _read_groups(table: Any, groups: range, first: int, columns: dict[str, str]) -> Chunk:
+    """Row group by row group: what a damaged file still holds."""
+    wanted = list(dict.fromkeys(columns.values()))
+    sizes = _sizes(table)
+    tables, bad, position = [], [], first
+    positions: list[int] = []
+    for group in groups:
+        try:
+            tables.append(table.read_row_groups([group], columns=wanted, use_threads=False))
+            positions += range(position, position + sizes[group])
+        except READ_ERRORS as error:
+            if not is_damage(error):
+                raise
+            bad.append(unreadable_block(position, sizes[group], error))
+        position += sizes[group]
+    if not tables:
+        return Chunk(first, {}, tuple(bad))
+    found = pa.concat_tables(tables)
+    fields = {name: as_array(found.column(column)) for name, column in columns.items()}
+    return Chunk(first, fields, tuple(bad), positions)

@@ -1,4 +1,4 @@
-"""Opening files: local ones by Arrow, all others by Beam's file systems; gzip and zstd are known by their first bytes."""
+"""Opening files: local ones by Arrow, others by Beam's file systems; gzip and zstd are known by their first bytes."""
 
 import zlib
 from collections.abc import Callable, Iterator

@@ -77,7 +77,9 @@ def test_a_triangle_determines_its_skills():
 
 
 def test_a_path_does_not_and_the_fix_joins_the_two_busiest_of_a_side():
-    graph = graph_of({("a", "b"): 1, ("b", "c"): 1, ("c", "d"): 1, ("d", "e"): 1}, dict(a=9, b=3, c=5, d=2, e=7))
+    graph = graph_of(
+        {("a", "b"): 1, ("b", "c"): 1, ("c", "d"): 1, ("d", "e"): 1}, {"a": 9, "b": 3, "c": 5, "d": 2, "e": 7}
+    )
     assert graph.bipartite.tolist() == [True]
     assert not graph.identified.any()
     assert graph.sigma_min.tolist() == [0.0]
@@ -95,7 +97,7 @@ def test_following_the_fix_of_a_path_determines_the_skills():
 
 def test_a_pair_alone_needs_a_third_worker():
     assert "a third worker" in graph_of({("a", "b"): 4}).fixes()[0]
-    both = graph_of({("a", "b"): 4, **complete("xyz")}, dict(a=4, b=4, x=5, y=8, z=5))
+    both = graph_of({("a", "b"): 4, **complete("xyz")}, {"a": 4, "b": 4, "x": 5, "y": 8, "z": 5})
     assert both.fixes() == [
         "",
         "Let 'y' label a task that both workers labelled, or give gold answers to some of the tasks.",
@@ -103,13 +105,13 @@ def test_a_pair_alone_needs_a_third_worker():
 
 
 def test_a_worker_alone_is_named_with_someone_to_join():
-    graph = graph_of(complete("abc"), dict(a=3, b=8, c=8, d=5))
+    graph = graph_of(complete("abc"), {"a": 3, "b": 8, "c": 8, "d": 5})
     assert graph.isolated.tolist() == [False, True]
     assert graph.n_peers.tolist() == [2, 2, 2, 0]
     assert np.isnan(graph.sigma_min[1])
     assert graph.fixes()[1] == "Let 'd' label a task that 'b' labelled, or give gold answers to some of its tasks."
     assert "no common task with anyone" in graph.verdicts()[1]
-    assert "Let other workers label tasks of 'd'" in graph_of({}, dict(d=1)).fixes()[0]
+    assert "Let other workers label tasks of 'd'" in graph_of({}, {"d": 1}).fixes()[0]
 
 
 def test_components_are_numbered_by_their_workers_then_by_the_smallest_id():

@@ -1,0 +1,172 @@
+"""Times as integers that grow with time: only their order matters, it decides which of several labels is the last.
+
+Timestamps, dates and ISO 8601 texts (UTC unless they name a zone) are instants, in microseconds since 1970. Numbers,
+also in texts, are compared as they are, so their unit is the user's; a fraction counts. To keep fractions in integers,
+numbers below 2⁴⁰ are stretched by 2²², the others moved up by as much as makes room for that; the order stays.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipelines.blocks import NO_TIME
+from pipelines.texts import BAD_TIME, MISSING, OK, Flags, texts_of
+
+Ints = NDArray[np.int64]
+Converter = Callable[[pa.LargeStringArray], tuple[Ints, Any]]
+_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_DAY_US = 86_400_000_000
+_FINE, _STRETCH, _LIMIT = 1 << 40, 1 << 22, 1 << 62
+_EXACT = float(1 << 53)
+_INTEGER = r"^-?\d+$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_DATED = r"^\d{4}-\d\d-\d\d"
+_ZONED = r"[T ]\d\d(:\d\d){0,2}(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$"
+
+
+def times_of(column: pa.Array) -> tuple[Ints, Flags]:
+    """(values,) integers that grow with time, `NO_TIME` where there is none, and what is wrong with each value.
+
+    >>> times, flags = times_of(pa.array(["2024-01-02T03:04:05Z", "2024-01-02T03:04:04.5+00:00", None]))
+    >>> times.argsort().tolist()
+    [2, 1, 0]
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return times_of(column.dictionary_decode())
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _flagged(column, *_ranked(*_microseconds(column)))
+    if pa.types.is_integer(kind):
+        whole = column.fill_null(0).cast(pa.int64(), safe=False).to_numpy()
+        too_large = whole < 0 if pa.types.is_uint64(kind) else np.zeros(len(whole), bool)
+        return _flagged(column, *_ranked(whole, too_large))
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        ranks, bad = _ranked_floats(np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf))
+        return _flagged(column, np.where(np.isnan(values), NO_TIME, ranks), bad)
+    texts, flags = texts_of(column)
+    known = flags == OK
+    times, bad = np.full(len(texts), NO_TIME), (flags != OK) & (flags != MISSING)
+    times[known], bad[known] = _of_texts(texts if known.all() else texts.filter(pa.array(known)))
+    return times, np.where(bad, BAD_TIME, OK).astype(np.uint8)
+
+
+def _flagged(column: pa.Array, ranks: Ints, bad: Any) -> tuple[Ints, Flags]:
+    if column.null_count:
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        ranks, bad = np.where(missing, NO_TIME, ranks), bad & ~missing
+    return ranks, np.where(bad, BAD_TIME, OK).astype(np.uint8)
+
+
+def _ranked(values: Ints, bad: Any) -> tuple[Ints, Any]:
+    """(values,) integers stretched; those that are bad, or too large, are 0 and bad."""
+    bad = bad | (values >= _LIMIT) | (values <= -_LIMIT)
+    values = np.where(bad, 0, values)
+    near = np.abs(values) < _FINE
+    if near.all():
+        return values * _STRETCH, bad
+    return np.where(near, values * _STRETCH, values + np.sign(values) * (_LIMIT - _FINE)), bad
+
+
+def _ranked_floats(values: NDArray[np.float64]) -> tuple[Ints, Any]:
+    bad = np.abs(values) >= _LIMIT
+    values = np.where(bad, 0, values)
+    near = np.abs(values) < _FINE
+    fine = np.floor(np.where(near, values, 0) * _STRETCH).astype(np.int64)
+    far, _ = _ranked(np.floor(np.where(near, 0, values)).astype(np.int64), False)
+    return np.where(near, fine, far), bad
+
+
+def _microseconds(column: pa.Array) -> tuple[Ints, Any]:
+    """(values,) microseconds since 1970, and which are out of range."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        factor, values = _DAY_US, column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+    else:
+        factor = _US.get("ms" if pa.types.is_date64(kind) else kind.unit, 0)
+        values = column.cast(pa.int64()).fill_null(0).to_numpy()
+    if not factor:
+        return values // 1000, np.zeros(len(values), bool)
+    bad = np.abs(values) > _LIMIT // factor
+    return np.where(bad, 0, values) * factor, bad
+
+
+def _of_texts(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
+    """(values,) times of texts: all at once if they are of one kind, else kind by kind."""
+    if not len(texts):
+        return np.empty(0, np.int64), np.empty(0, bool)
+    likely = _converter_of(texts[0].as_py())
+    if likely is not None:
+        try:
+            return likely(texts)
+        except pa.ArrowInvalid:
+            pass
+    texts = _normalised(texts)
+    times, bad = np.zeros(len(texts), np.int64), np.ones(len(texts), bool)
+    for pattern, other, convert in _KINDS:
+        of_kind = pc.match_substring_regex(texts, pattern)
+        if other:
+            of_kind = pc.and_not(of_kind, pc.match_substring_regex(texts, other))
+        places = np.flatnonzero(of_kind.to_numpy(zero_copy_only=False))
+        if len(places):
+            times[places], bad[places] = _halved(texts.take(pa.array(places)), convert)
+    return times, bad
+
+
+def _halved(texts: pa.LargeStringArray, convert: Converter) -> tuple[Ints, Any]:
+    """Converts `texts`; those that cannot be converted are found by halving."""
+    try:
+        return convert(texts)
+    except pa.ArrowInvalid:
+        if len(texts) == 1:
+            return np.zeros(1, np.int64), np.ones(1, bool)
+    middle = len(texts) // 2
+    halves = [_halved(half, convert) for half in (texts.slice(0, middle), texts.slice(middle))]
+    return np.concatenate([times for times, _ in halves]), np.concatenate([bad for _, bad in halves])
+
+
+def _normalised(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Blanks trimmed, zones as Arrow writes them, fractions cut to microseconds."""
+    texts = pc.utf8_upper(pc.utf8_trim_whitespace(texts))
+    texts = pc.replace_substring_regex(texts, r"(:\d\d(?:\.\d+)?) ?(?:Z|UTC|GMT)$", r"\1Z")
+    texts = pc.replace_substring_regex(texts, r"(:\d\d(?:\.\d+)?) ([+-]\d\d(?::?\d\d)?)$", r"\1\2")
+    return pc.replace_substring_regex(texts, r"(:\d\d\.\d{6})\d+", r"\1")
+
+
+def _converter_of(text: str) -> Converter | None:
+    for pattern, other, convert in _KINDS:
+        if re.search(pattern, text) and not (other and re.search(other, text)):
+            return convert
+    return None
+
+
+def _integers(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
+    return _ranked(np.asarray(texts.cast(pa.int64()).to_numpy()), False)
+
+
+def _numbers(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
+    values = texts.cast(pa.float64()).to_numpy()
+    if not (np.abs(values) < _EXACT).all() and len(values) > 1:
+        raise pa.ArrowInvalid("a number is not finite or not exact as a float")
+    return _ranked_floats(np.nan_to_num(values, nan=np.inf, posinf=np.inf))
+
+
+def _instants(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
+    return _ranked(*_microseconds(texts.cast(pa.timestamp("us"))))
+
+
+def _zoned_instants(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
+    return _ranked(*_microseconds(texts.cast(pa.timestamp("us", "UTC"))))
+
+
+_KINDS: tuple[tuple[str, str, Converter], ...] = (
+    (_INTEGER, "", _integers),
+    (_NUMBER, _INTEGER, _numbers),
+    (_ZONED, "", _zoned_instants),
+    (_DATED, _ZONED, _instants),
+)

@@ -1,0 +1,64 @@
+"""Error on public datasets, which are not part of the repository."""
+
+import csv
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crowdcore.edges import EdgeCounts
+from crowdcore.labels import group_labels
+from crowdcore.pgd import fit_skills
+from crowdcore.scores import score_tasks, vote_weights
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the datasets are not beside the repository (../shared/data)")
+
+
+@cache
+def dataset(name):
+    """Labels, worker ids, classes, and the true class of each task (−1 where it is not known)."""
+    with (DATA / name / "labels.csv").open(encoding="utf-8", newline="") as file:
+        task, worker, label = zip(
+            *((row["task"], row["worker"], row["label"]) for row in csv.DictReader(file)), strict=True
+        )
+    with (DATA / name / "truth.csv").open(encoding="utf-8", newline="") as file:
+        truth = {row["task"]: row["label"] for row in csv.DictReader(file)}
+    (tasks, task), (workers, worker), (classes, label) = (
+        np.unique(column, return_inverse=True) for column in (task, worker, label)
+    )
+    sizes = {"n_tasks": len(tasks), "n_workers": len(workers), "n_classes": len(classes)}
+    code = {name: number for number, name in enumerate(classes)}
+    answers = np.array([code.get(truth.get(name), -1) for name in tasks])
+    return group_labels(task, worker, label, **sizes).labels, workers.astype(object), classes.tolist(), answers
+
+
+def error_of(name, rule="one-coin", **options):
+    """The share of wrong answers; ties go to the class with more votes, then to the one that sorts first."""
+    labels, workers, classes, answers = dataset(name)
+    fit = fit_skills(EdgeCounts.of(labels, workers, classes), **options)
+    assert fit.converged
+    weights = vote_weights(fit.skills, fit.bounds, len(classes), rule)
+    found = score_tasks(labels, weights, n_classes=len(classes), rule=rule).answer
+    return float(np.mean(found[answers >= 0] != answers[answers >= 0]))
+
+
+@pytest.mark.parametrize("start", ["half", "auto"])
+@pytest.mark.parametrize(("name", "bar"), [("rte1", 0.0725), ("temp", 0.0628), ("dogs", 0.1675), ("web", 0.172)])
+@pytest.mark.parametrize("rule", ["one-coin", "one-vs-rest"])
+def test_identity_weights_reach_the_papers_error(name, bar, rule, start):
+    assert error_of(name, rule, start=start) <= bar
+
+
+@pytest.mark.parametrize("start", ["half", "auto"])
+def test_saturating_weights_reach_the_papers_error_on_temp(start):
+    assert error_of("temp", weights="saturating", start=start) <= 0.052
+
+
+def test_both_solvers_agree_on_real_labels():
+    labels, workers, classes, _ = dataset("temp")
+    edges = EdgeCounts.of(labels, workers, classes)
+    fast, slow = (fit_skills(edges, solver=solver, start="half") for solver in ("newton", "paper"))
+    assert np.max(np.abs(fast.skills - slow.skills)) < 1e-6
