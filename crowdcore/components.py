@@ -20,6 +20,8 @@ from scipy.sparse.csgraph import connected_components
 
 from crowdcore.labels import Ints
 
+_SAMPLE = 8
+
 
 @dataclass(frozen=True)
 class Components:
@@ -40,6 +42,14 @@ class Components:
         """The components of the graph whose edges join `first` and `second`."""
         if n_nodes == 0:
             return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
+        if len(first) > 4 * _SAMPLE * n_nodes:
+            sample = cls._of(n_nodes, *_some_edges(n_nodes, first, second))
+            if sample.n_components == 1 and not sample.bipartite[0]:
+                return sample  # more edges can neither join more nor mend an odd cycle
+        return cls._of(n_nodes, first, second)
+
+    @classmethod
+    def _of(cls, n_nodes: int, first: Ints, second: Ints) -> "Components":
         piece = connected_components(_double_cover(n_nodes, first, second), directed=False)[1].astype(np.int64)
         plain, mirrored = piece[:n_nodes], piece[n_nodes:]
         _, start, component = np.unique(np.minimum(plain, mirrored), return_index=True, return_inverse=True)
@@ -55,6 +65,14 @@ class Components:
     def n_components(self) -> int:
         """How many components there are."""
         return len(self.bipartite)
+
+
+def _some_edges(n_nodes: int, first: Ints, second: Ints) -> tuple[Ints, Ints]:
+    """The first few edges of each node, when edges are sorted; else some of them."""
+    starts = np.searchsorted(first, np.arange(n_nodes))
+    kept = (starts[:, None] + np.arange(_SAMPLE)).reshape(-1)
+    kept = kept[kept < len(first)]
+    return first[kept], second[kept]
 
 
 def _double_cover(n_nodes: int, first: Ints, second: Ints) -> sp.csr_array:

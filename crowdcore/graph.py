@@ -13,7 +13,8 @@ id is the empty string, `GOLD`): a component with gold needs no odd cycle, and i
 "Let 'ann' and 'cem' label a common task, or give gold answers to some of the tasks."
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +47,9 @@ class WorkerGraph:
         has_gold: (components,) whether some of its tasks have known answers.
         identified: (components,) whether the skills are determined: an odd cycle or gold.
         isolated: (components,) whether it is one worker without peers.
-        sigma_min: (components,) smallest eigenvalue of the signless Laplacian with weights N; 0 when not identified,
-            NaN when isolated, approximate from above beyond 600 workers.
         busiest: (components,) position of the worker with most labels.
         allies: (components, 2) positions of the two workers on one side with most labels; −1 where there are none.
+        edges: the counts behind it.
     """
 
     workers: Names
@@ -63,9 +63,9 @@ class WorkerGraph:
     has_gold: Flags
     identified: Flags
     isolated: Flags
-    sigma_min: Floats
     busiest: Ints
     allies: Ints
+    edges: EdgeCounts = field(repr=False)
 
     @classmethod
     def of(cls, edges: EdgeCounts) -> "WorkerGraph":
@@ -86,15 +86,23 @@ class WorkerGraph:
         return cls(
             edges.workers, component, parts.side, n_peers, n_workers, n_edges, labels,
             parts.bipartite, has_gold, identified, isolated,
-            _sigma_min(edges, component, human, identified, isolated),
             _busiest(component, edges.n_labels, human, n_components),
             _allies(parts, edges.n_labels, human),
+            edges,
         )  # fmt: skip
 
     @property
     def n_components(self) -> int:
         """How many components there are."""
         return len(self.n_workers)
+
+    @cached_property
+    def sigma_min(self) -> Floats:
+        """(components,) smallest eigenvalue of the signless Laplacian with weights N, found when first asked for.
+
+        0 when not identified, NaN when isolated, approximate from above beyond 600 workers.
+        """
+        return _sigma_min(self.edges, self.component, self.workers != GOLD, self.identified, self.isolated)
 
     @property
     def parts(self) -> Components | None:

@@ -21,6 +21,9 @@ _MAX_HALVINGS = 30
 _FARTHEST = 2.0
 _MIN_CG = 50
 _MAX_CG = 300
+_BENT = 1e-8
+_REACH = 0.5
+_SHORT = 1 / 64
 _SUFFICIENT = 1e-4
 _ROUNDING = 1e-14
 
@@ -86,8 +89,7 @@ def descend(problem: AgreementProblem, start: Floats, *, tol: float, max_rounds:
     while remaining > tol and len(levels) <= max_rounds and not stalled:
         gradient = point.gradient
         held = (point.x >= problem.bounds) & (gradient < 0) | (point.x <= -problem.bounds) & (gradient > 0)
-        step = _newton_step(problem, point, ~(held | problem.fixed), remaining)
-        follow = _search(problem, point, step)
+        follow = _search(problem, point, *_newton_step(problem, point, ~(held | problem.fixed), remaining))
         stalled = bool(np.array_equal(follow.x, point.x))
         point = follow
         levels.append(float(point.level.sum()))
@@ -95,49 +97,66 @@ def descend(problem: AgreementProblem, start: Floats, *, tol: float, max_rounds:
     return Descent(point.x, tuple(levels), len(levels) - 1, remaining, stalled)
 
 
-def _newton_step(problem: AgreementProblem, point: Point, free: NDArray[np.bool_], remaining: float) -> Floats:
-    """(workers,) conjugate gradients on H s = −g, scaled by the diagonal, as far as the curvature is positive."""
+def _newton_step(
+    problem: AgreementProblem, point: Point, free: NDArray[np.bool_], remaining: float
+) -> tuple[Floats, Floats]:
+    """(workers,) conjugate gradients on H s = −g, scaled by the diagonal; and a long step where the loss bends downward.
+
+    Where a direction of no or negative curvature turns up, s ends before it and the long step is along it.
+    """
     hessian = problem.curvature(point.x)
-    scale = point.scale
     residual = np.where(free, -point.gradient, 0.0)
-    preconditioned = residual / scale
-    direction, step = preconditioned.copy(), np.zeros_like(residual)
+    preconditioned = residual / point.scale
+    direction, step, long_step = preconditioned.copy(), np.zeros_like(residual), np.zeros_like(residual)
     size = problem.by_component(residual * preconditioned)
-    goal = size * min(0.01, remaining) ** 2
+    goal = size * min(_ROUGH / 2, remaining) ** 2
     going = size > 0
-    for round_ in range(int(np.clip(2 * len(step), _MIN_CG, _MAX_CG))):
+    for _ in range(int(np.clip(2 * len(step), _MIN_CG, _MAX_CG))):
         product = np.where(free, point.diagonal * direction + symmetric_product(hessian, direction), 0.0)
         curvature = problem.by_component(direction * product)
-        bent = going & (curvature <= 1e-8 * problem.by_component(scale * direction * direction))
-        if round_ == 0 and bent.any():
-            step = np.where(problem.spread(bent), 0.5 * direction, step)
+        bent = going & (curvature <= _BENT * problem.by_component(point.scale * direction * direction))
+        if bent.any():
+            long_step += problem.spread(_stretch(problem, direction, bent)) * direction
         going &= ~bent
         length = problem.spread(np.where(going, size / np.where(going, curvature, 1.0), 0.0))
         step += length * direction
         residual -= length * product
-        preconditioned = residual / scale
+        preconditioned = residual / point.scale
         left = problem.by_component(residual * preconditioned)
         going &= (left > goal) & (problem.by_component(np.abs(step) > _FARTHEST) == 0)
         if not going.any():
             break
-        direction = (
-            preconditioned + problem.spread(np.where(going, left / np.where(size > 0, size, 1.0), 0.0)) * direction
-        )
+        kept = np.where(going, left / np.where(size > 0, size, 1.0), 0.0)
+        direction = preconditioned + problem.spread(kept) * direction
         size = left
-    return step
+    return step, long_step
 
 
-def _search(problem: AgreementProblem, point: Point, step: Floats) -> Point:
-    """The first of clip(x + s), clip(x + s/2), … at which the loss of each component falls enough."""
+def _stretch(problem: AgreementProblem, direction: Floats, chosen: NDArray[np.bool_]) -> Floats:
+    """(components,) the factor that makes the largest move along `direction` half a skill; 0 where not `chosen`."""
+    longest = np.zeros(len(chosen))
+    np.maximum.at(longest, problem.parts.component, np.abs(direction))
+    return np.where(chosen & (longest > 0), _REACH / np.where(longest > 0, longest, 1.0), 0.0)
+
+
+def _search(problem: AgreementProblem, point: Point, step: Floats, long_step: Floats) -> Point:
+    """A point on the way where the loss of each component falls enough.
+
+    First the step and the long step together, the latter shorter and shorter, then without; then half the step, …
+    """
     gradient = point.gradient
     slack = _ROUNDING * problem.by_component(np.abs(point.x * point.pull) + point.x**2 * point.diagonal)
     length = np.ones(problem.parts.n_components)
+    extra = (problem.by_component(long_step != 0) > 0).astype(np.float64)
+    resting = (extra > 0) & (problem.by_component(step != 0) == 0)
+    step = np.where(problem.spread(resting), _SHORT * long_step, step)
     for _ in range(_MAX_HALVINGS):
-        trial = problem.at(problem.clip(point.x + problem.spread(length) * step))
+        trial = problem.at(problem.clip(point.x + problem.spread(length) * step + problem.spread(extra) * long_step))
         promised = problem.by_component(2 * gradient * (trial.x - point.x))
         worse = trial.level > point.level + _SUFFICIENT * promised + slack
         if not worse.any():
             return trial
-        length[worse] /= 2
+        length[worse & (extra == 0)] /= 2
+        extra[worse] = np.where(extra[worse] > _SHORT, extra[worse] / 4, 0.0)
     length[worse] = 0.0
-    return problem.at(problem.clip(point.x + problem.spread(length) * step))
+    return problem.at(problem.clip(point.x + problem.spread(length) * step + problem.spread(extra) * long_step))

@@ -65,7 +65,7 @@ class PairTally:
         self._settle()
         if not self._sparse:
             known = order[order < len(self._dense)]
-            table = self._dense[np.ix_(known, known)]
+            table = self._dense.take(known, axis=0).take(known, axis=1)
             table += table.T.copy()
             cell = np.flatnonzero(np.triu(table, 1))
             first = cell // max(len(known), 1)

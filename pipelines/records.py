@@ -138,16 +138,17 @@ def _rejects_of(
 
 def _shown(chunk: Chunk, rows: NDArray[np.int64]) -> list[str]:
     """(rows,) records as JSON, with the values they had."""
-    taken = {name: _values(column.take(pa.array(rows))) for name, column in chunk.columns.items()}
+    taken = {name: _values(column, pa.array(rows)) for name, column in chunk.columns.items()}
     records = zip(*taken.values(), strict=True)
     return [json.dumps(dict(zip(taken, record, strict=True)), ensure_ascii=False) for record in records]
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _values(column: pa.Array, rows: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return list(column.to_pylist())
+        return list(column.take(rows).to_pylist())
     if pa.types.is_floating(kind):
-        return [value if value is None or isfinite(value) else str(value) for value in column.to_pylist()]
-    column = texts.as_bytes(column)
-    return [None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()]
+        values = column.take(rows).to_pylist()
+        return [value if value is None or isfinite(value) else str(value) for value in values]
+    given = texts.as_bytes(column).take(rows).to_pylist()
+    return [None if value is None else value.decode("utf-8", "replace") for value in given]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from crowdcore.edges import EdgeCounts
 from crowdcore.graph import WorkerGraph
 from crowdcore.pgd import SkillFit, fit_skills
-from crowdcore.scores import accuracy_of, vote_weights
+from crowdcore.scores import Floats, accuracy_of, vote_weights
 from crowdcore.uncertainty import skill_intervals
 from pipelines import progress
 from pipelines.blocks import GOLD
@@ -54,20 +55,24 @@ def solve_edges(frame: bytes, settings: AggregateSettings, prior_skills: Mapping
     classes = tuple(sorted(settings.classes or edges.classes))
     n_classes = max(2, len(classes))
     graph = WorkerGraph.of(edges)
-    fit = fit_skills(
-        edges,
-        n_classes=n_classes,
-        weights=settings.weights,
-        saturation=settings.saturation,
-        solver=settings.solver,
-        start=settings.start,
-        prior=prior_skills or None,
-        prior_strength=settings.prior_strength if prior_skills else 0.0,
-        rng=np.random.default_rng(settings.seed),
-        graph=graph,
-    )
+    with ThreadPoolExecutor(1) as pool:
+        sigma_min = pool.submit(lambda: graph.sigma_min)
+        fit = fit_skills(
+            edges,
+            n_classes=n_classes,
+            weights=settings.weights,
+            saturation=settings.saturation,
+            solver=settings.solver,
+            start=settings.start,
+            prior=prior_skills or None,
+            prior_strength=settings.prior_strength if prior_skills else 0.0,
+            rng=np.random.default_rng(settings.seed),
+            graph=graph,
+        )
+        low, high = skill_intervals(edges, fit, confidence=settings.confidence)
+        sigma_min.result()
     yield tag("model", _model_of(fit, classes, settings).to_bytes())
-    yield tag("skills", (0, to_bytes(_skill_table(edges, fit, settings.confidence))))
+    yield tag("skills", (0, to_bytes(_skill_table(edges, fit, low, high))))
     yield tag("graph", (0, to_bytes(_graph_table(graph))))
     yield tag("counts", pack_counts(_counts_of(edges, graph, classes)))
     yield tag("fit", json.dumps({**_account_of(fit), "classes": json.dumps(classes, ensure_ascii=False)}).encode())
@@ -86,8 +91,7 @@ def _model_of(fit: SkillFit, classes: tuple[str, ...], settings: AggregateSettin
     )
 
 
-def _skill_table(edges: EdgeCounts, fit: SkillFit, confidence: float) -> pa.Table:
-    low, high = skill_intervals(edges, fit, confidence=confidence)
+def _skill_table(edges: EdgeCounts, fit: SkillFit, low: Floats, high: Floats) -> pa.Table:
     people = np.flatnonzero(fit.workers != GOLD)
     columns = {
         "worker": fit.workers,

@@ -171,7 +171,7 @@ def _printed(column: pa.Array) -> pa.LargeStringArray:
 def _float_texts(column: pa.Array) -> pa.LargeStringArray:
     values = column.to_numpy(zero_copy_only=False)
     known = np.isfinite(values)
-    finite = values[known]
+    finite = values[known].astype(np.float64)
     whole = (finite == np.rint(finite)) & (np.abs(finite) < _INTEGRAL_LIMIT)
     if whole.all() and (known | np.isnan(values)).all():
         integers = np.where(known, values, 0).astype(np.int64)

@@ -22,11 +22,9 @@ Converter = Callable[[pa.LargeStringArray], tuple[Ints, Any]]
 _US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _DAY_US = 86_400_000_000
 _FINE, _STRETCH, _LIMIT = 1 << 40, 1 << 22, 1 << 62
-_EXACT = float(1 << 53)
-_INTEGER = r"^-?\d+$"
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_DATED = r"^\d{4}-\d\d-\d\d"
-_ZONED = r"[T ]\d\d(:\d\d){0,2}(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)$"
+_DATE = r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_CLOCK = r"[T ]([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?"
+_ZONE = r"(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)$"
 
 
 def times_of(column: pa.Array) -> tuple[Ints, Flags]:
@@ -97,22 +95,20 @@ def _microseconds(column: pa.Array) -> tuple[Ints, Any]:
 
 
 def _of_texts(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
-    """(values,) times of texts: all at once if they are of one kind, else kind by kind."""
+    """(values,) times of texts: all at once if they are of the first one's kind, else kind by kind."""
     if not len(texts):
         return np.empty(0, np.int64), np.empty(0, bool)
-    likely = _converter_of(texts[0].as_py())
-    if likely is not None:
+    first = texts[0].as_py()
+    likely = next((convert for pattern, convert in _KINDS if re.search(pattern, first)), _numbers)
+    if likely is not _numbers:
         try:
             return likely(texts)
         except pa.ArrowInvalid:
             pass
     texts = _normalised(texts)
     times, bad = np.zeros(len(texts), np.int64), np.ones(len(texts), bool)
-    for pattern, other, convert in _KINDS:
-        of_kind = pc.match_substring_regex(texts, pattern)
-        if other:
-            of_kind = pc.and_not(of_kind, pc.match_substring_regex(texts, other))
-        places = np.flatnonzero(of_kind.to_numpy(zero_copy_only=False))
+    for pattern, convert in _KINDS:
+        places = np.flatnonzero(pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False) & bad)
         if len(places):
             times[places], bad[places] = _halved(texts.take(pa.array(places)), convert)
     return times, bad
@@ -138,22 +134,12 @@ def _normalised(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     return pc.replace_substring_regex(texts, r"(:\d\d\.\d{6})\d+", r"\1")
 
 
-def _converter_of(text: str) -> Converter | None:
-    for pattern, other, convert in _KINDS:
-        if re.search(pattern, text) and not (other and re.search(other, text)):
-            return convert
-    return None
-
-
 def _integers(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
     return _ranked(np.asarray(texts.cast(pa.int64()).to_numpy()), False)
 
 
 def _numbers(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
-    values = texts.cast(pa.float64()).to_numpy()
-    if not (np.abs(values) < _EXACT).all() and len(values) > 1:
-        raise pa.ArrowInvalid("a number is not finite or not exact as a float")
-    return _ranked_floats(np.nan_to_num(values, nan=np.inf, posinf=np.inf))
+    return _ranked_floats(texts.cast(pa.float64()).to_numpy())
 
 
 def _instants(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
@@ -164,9 +150,9 @@ def _zoned_instants(texts: pa.LargeStringArray) -> tuple[Ints, Any]:
     return _ranked(*_microseconds(texts.cast(pa.timestamp("us", "UTC"))))
 
 
-_KINDS: tuple[tuple[str, str, Converter], ...] = (
-    (_INTEGER, "", _integers),
-    (_NUMBER, _INTEGER, _numbers),
-    (_ZONED, "", _zoned_instants),
-    (_DATED, _ZONED, _instants),
+_KINDS: tuple[tuple[str, Converter], ...] = (
+    (r"^-?\d{1,19}$", _integers),
+    (r"^[+-]?(\d+\.?\d*|\.\d+)(E[+-]?\d+)?$", _numbers),
+    (_DATE + _CLOCK + _ZONE, _zoned_instants),
+    (f"{_DATE}({_CLOCK})?$", _instants),
 )
