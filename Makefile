@@ -17,8 +17,9 @@ setup: $(READY)  ## make .venv with every locked dependency (quick when it is th
 $(READY): $(LOCK) pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --require-hashes $(LOCK)
+	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --compile-bytecode --require-hashes $(LOCK)
 	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --editable .
+	@$(BIN)/python -m compileall -q crowdcore pipelines schemas
 	@touch $(READY)
 
 demo: setup  ## simulate a crowd, aggregate it, compare with the hidden truth

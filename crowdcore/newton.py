@@ -5,7 +5,8 @@ the solution the Hessian is about diag(d) + B∘xxᵀ, whose eigenvalues relativ
 is the largest step that cannot swing back and forth, even on nearly bipartite graphs.
 
 A Newton step solves H s = −g on the workers that are not held at their bounds, by conjugate gradients (a few products
-with the matrix), follows the path clip(x + α s), and halves α until the loss falls. Each component has its own numbers.
+with the matrix), follows the path clip(x + α s), and halves α until the loss falls. Where the loss bends downward, as
+between two valleys, it first tries a long way in that direction. Each component has its own numbers.
 """
 
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ _MAX_CG = 300
 _BENT = 1e-8
 _REACH = 0.5
 _SHORT = 1 / 64
+_NEAR = 1e-3
 _SUFFICIENT = 1e-4
 _ROUNDING = 1e-14
 
@@ -87,9 +89,7 @@ def descend(problem: AgreementProblem, start: Floats, *, tol: float, max_rounds:
     levels = [float(point.level.sum())]
     remaining, stalled = remaining_step(problem, point), False
     while remaining > tol and len(levels) <= max_rounds and not stalled:
-        gradient = point.gradient
-        held = (point.x >= problem.bounds) & (gradient < 0) | (point.x <= -problem.bounds) & (gradient > 0)
-        follow = _search(problem, point, *_newton_step(problem, point, ~(held | problem.fixed), remaining))
+        follow = _search(problem, point, *_newton_step(problem, point, _held(problem, point, remaining), remaining))
         stalled = bool(np.array_equal(follow.x, point.x))
         point = follow
         levels.append(float(point.level.sum()))
@@ -97,14 +97,21 @@ def descend(problem: AgreementProblem, start: Floats, *, tol: float, max_rounds:
     return Descent(point.x, tuple(levels), len(levels) - 1, remaining, stalled)
 
 
-def _newton_step(
-    problem: AgreementProblem, point: Point, free: NDArray[np.bool_], remaining: float
-) -> tuple[Floats, Floats]:
-    """(workers,) conjugate gradients on H s = −g, scaled by the diagonal; and a long step where the loss bends downward.
+def _held(problem: AgreementProblem, point: Point, remaining: float) -> NDArray[np.bool_]:
+    """(workers,) who is at its bound, or nearly, and wants to go beyond; and gold."""
+    near, gradient = problem.bounds - min(_NEAR, remaining), point.gradient
+    return problem.fixed | (point.x >= near) & (gradient < 0) | (point.x <= -near) & (gradient > 0)
 
-    Where a direction of no or negative curvature turns up, s ends before it and the long step is along it.
+
+def _newton_step(
+    problem: AgreementProblem, point: Point, held: NDArray[np.bool_], remaining: float
+) -> tuple[Floats, Floats]:
+    """(workers,) s from conjugate gradients on H s = −g, scaled by the diagonal; and a long step for downward bends.
+
+    Where a direction of no or negative curvature turns up, s ends before it and the long step is along it. Workers held
+    by their bounds step straight to them.
     """
-    hessian = problem.curvature(point.x)
+    hessian, free = problem.curvature(point.x), ~held
     residual = np.where(free, -point.gradient, 0.0)
     preconditioned = residual / point.scale
     direction, step, long_step = preconditioned.copy(), np.zeros_like(residual), np.zeros_like(residual)
@@ -129,7 +136,7 @@ def _newton_step(
         kept = np.where(going, left / np.where(size > 0, size, 1.0), 0.0)
         direction = preconditioned + problem.spread(kept) * direction
         size = left
-    return step, long_step
+    return np.where(held, -point.gradient / point.scale, step), long_step
 
 
 def _stretch(problem: AgreementProblem, direction: Floats, chosen: NDArray[np.bool_]) -> Floats:

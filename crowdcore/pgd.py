@@ -11,6 +11,11 @@ the two solutions ±x each component gets the one with Σ n_i x_i > 0; gold, a w
 theirs. A component without odd cycle gets its balanced solution (both sides with the same Σ x²), a worker without peers
 the mean skill of the others.
 
+The loss has several valleys, so several starts are tried and each component keeps the best. When they are compared,
+every worker below 0 costs as much as the noise of six pairs. On sparse graphs the lowest valley of all often has whole
+groups of workers turned upside down, for a gain that noise explains: with 41 workers in a ring of 50 common tasks a
+pair, skills from 0.1 to 0.9, the lowest loss alone had an error of 0.29, with the cost it was 0.16.
+
 >>> from crowdcore.edges import EdgeCounts
 >>> agree = {("ann", "bob"): 86, ("ann", "cem"): 815, ("bob", "cem"): 78}
 >>> edges = EdgeCounts(
@@ -56,7 +61,7 @@ class SkillFit:
         loss_history: L after each round, of the start that won in the largest component; then `loss`.
         converged: whether no worker would move by more than the tolerance.
         reason: why the solver stopped, a sentence.
-        start: which start won in the largest component.
+        start: which start won in the largest component; "given" for an array.
         n_rounds: how many rounds that start took.
     """
 
@@ -101,7 +106,7 @@ def fit_skills(
         weights: "identity", "binary", "squared" or "saturating".
         saturation: n0 of the saturating weights.
         solver: "newton", or "paper" for the paper's update.
-        start: "half", "spectral", "random", an array of skills, or "auto": several, the lowest loss wins.
+        start: "half", "spectral", "tree", "random", an array of skills, or "auto": several, the best wins.
         tau: how far, in standard errors of a guess, skills stay away from ±1.
         prior: skills known beforehand: by worker id, or (workers,) with NaN where none is known.
         prior_strength: λ, their weight; 100 counts like 100 common tasks with a worker who is always right.
@@ -115,11 +120,10 @@ def fit_skills(
     graph = WorkerGraph.of(edges) if graph is None else graph
     strength, known = _prior_arrays(edges, prior, prior_strength)
     weight, common = pair_weights(edges.n_common, weights, saturation), np.maximum(edges.n_common, 1)
+    target = (classes / (classes - 1)) * (edges.n_agree / common) - 1 / (classes - 1)
     problem = AgreementProblem.of(
-        edges.first, edges.second, weight=weight,
-        target=(classes / (classes - 1)) * (edges.n_agree / common) - 1 / (classes - 1),
-        bounds=_bounds(edges, tau), fixed=edges.workers == GOLD,
-        prior=known, prior_strength=strength, parts=graph.parts,
+        edges.first, edges.second, weight=weight, target=target, bounds=_bounds(edges, tau),
+        fixed=edges.workers == GOLD, prior=known, prior_strength=strength, parts=graph.parts,
     )  # fmt: skip
     noise = float(np.sum(weight * weight / common) / max(np.sum(weight), 1e-300)) / (classes - 1)
     found = solve(

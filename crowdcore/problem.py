@@ -73,10 +73,7 @@ class AgreementProblem:
         prior_strength: Floats | None = None,
         parts: Components | None = None,
     ) -> "AgreementProblem":
-        """Leaves out the pairs that no skill within the bounds can change, and sorts the others.
-
-        `parts`, if given, are the components of all pairs.
-        """
+        """Sorts the pairs, leaves out those that no skill can change; `parts` may give the components of all."""
         n_workers = len(bounds)
         one, other = np.asarray(first, np.int64), np.asarray(second, np.int64)
         weights, targets = np.asarray(weight, np.float64), np.asarray(target, np.float64)

@@ -111,7 +111,7 @@ class _GroupTasksFn(ThreadedFn):
         grouping = group_blocks(number, blocks, self._repeats)
         total.add(grouping)
         progress.add("count agreements", grouping.counts["labels_used"])
-        return self._spill.put(grouping.shard.to_bytes()), grouping.contradictions
+        return self._spill.put(grouping.shard.to_bytes())[0], grouping.contradictions
 
     def emit(self, result: tuple[bytes, tuple[Contradiction, ...]], place: Place) -> Iterable[tuple[str, Any]]:
         token, contradictions = result

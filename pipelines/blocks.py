@@ -19,6 +19,7 @@ UNORDERED = -1
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FINISH = np.uint64(0xFF51AFD7ED558CCD)
 _WORD = 8
+_ROWS_IN_CACHE = 1 << 15
 _MASKS = np.array([(1 << (8 * n)) - 1 for n in range(_WORD + 1)], np.uint64)
 
 
@@ -148,6 +149,17 @@ def hash_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
     padded[: len(data)] = data
     word_at: NDArray[np.uint64] = np.ndarray(len(data) + 1, "<u8", padded, 0, (1,))
     mixed = (length.astype(np.uint64) + np.uint64(1)) * _MIX
+    for low in range(0, len(length), _ROWS_IN_CACHE):
+        part = slice(low, low + _ROWS_IN_CACHE)
+        _mix_words(mixed[part], start[part], length[part], word_at)
+    mixed *= _FINISH
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+def _mix_words(
+    mixed: NDArray[np.uint64], start: NDArray[np.int64], length: NDArray[np.int64], word_at: NDArray[np.uint64]
+) -> None:
+    """Mixes the words of some ids into `mixed`, in place."""
     alive: Any = slice(None)
     for at in range(0, int(length.max(initial=1)), _WORD):
         if at:
@@ -158,5 +170,3 @@ def hash_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
         word *= _MIX
         word ^= word >> np.uint64(29)
         mixed[alive] = word
-    mixed *= _FINISH
-    return mixed ^ (mixed >> np.uint64(32))

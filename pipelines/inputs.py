@@ -62,7 +62,8 @@ def plan_inputs(settings: BatchSettings) -> InputPlan:
         files = tuple(file for file in pool.map(lambda one: _checked(settings, *one), found) if file)
         listed = list(pool.map(_parts_of, range(len(files)), files))
     if not any(file.columns for file in files if file.role == "labels"):
-        raise InputError(f"There is nothing to read: {_named(settings.inputs)} holds no data. Give files with labels.")
+        given = ", ".join(map(repr, settings.inputs))
+        raise InputError(f"There is nothing to read: {given} holds no data. Give files with labels.")
     parts = tuple(part for parts, _ in listed for part in parts)
     n_labels = sum(n for (_, n), file in zip(listed, files, strict=True) if file.role == "labels")
     return InputPlan(files, parts, n_labels)

@@ -42,8 +42,9 @@ class _SplitBlocksFn(ThreadedFn):
         self._spill = spill
 
     def work(self, element: bytes) -> list[tuple[int, bytes]]:
-        block = LabelBlock.from_bytes(element)
-        return [(number, self._spill.put(part.to_bytes())) for number, part in split_block(block, self._shards)]
+        parts = list(split_block(LabelBlock.from_bytes(element), self._shards))
+        tokens = self._spill.put(*(part.to_bytes() for _, part in parts))
+        return [(number, token) for (number, _), token in zip(parts, tokens, strict=True)]
 
     def emit(self, result: list[tuple[int, bytes]], place: Place) -> Iterable[tuple[str, Any]]:
         return (("parts", part) for part in result)

@@ -6,10 +6,12 @@ folder is given, the block itself travels.
 
 import mmap
 import os
+import struct
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+_PLACE = struct.Struct("<qq")
 
 
 @dataclass(frozen=True)
@@ -18,22 +20,24 @@ class Spill:
 
     folder: str = ""
 
-    def put(self, block: bytes) -> bytes:
-        """A token for `block`: its file's name, or the block itself."""
+    def put(self, *blocks: bytes) -> list[bytes]:
+        """A token for each block: its place in a file that all of them share, or the block itself."""
         if not self.folder:
-            return block
+            return list(blocks)
         path = os.path.join(self.folder, uuid.uuid4().hex)
-        Path(path).write_bytes(block)
-        return path.encode()
+        tokens, start = [], 0
+        with open(path, "wb") as file:
+            for block in blocks:
+                file.write(block)
+                tokens.append(_PLACE.pack(start, len(block)) + path.encode())
+                start += len(block)
+        return tokens
 
     def get(self, token: bytes) -> Any:
         """The block that `put` gave `token` for."""
         if not self.folder:
             return token
-        with open(token, "rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-    def drop(self, token: bytes) -> None:
-        """Forgets a block that nobody needs any more; a block that a retry needs again must not be dropped."""
-        if self.folder:
-            Path(os.fsdecode(token)).unlink(missing_ok=True)
+        start, size = _PLACE.unpack_from(token)
+        with open(token[_PLACE.size :], "rb") as file:
+            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return memoryview(whole)[start : start + size]

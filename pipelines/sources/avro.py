@@ -1,6 +1,9 @@
 """Avro object container files, some blocks at a time: by polars, or by fastavro what polars does not read."""
 
 import io
+import lzma
+import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +38,7 @@ _TYPES_OF_POLARS = ("string", "int", "long", "float", "double", "boolean")
 def columns_of(path: str) -> list[str]:
     """The names of the record's fields."""
     with open_file(path) as file:
-        schema = fastavro.reader(file).writer_schema
+        schema = _reader(_header(file)).writer_schema
     if not isinstance(schema, dict) or not schema.get("fields"):
         raise ValueError("its records have no fields")
     return [field["name"] for field in schema["fields"]]
@@ -46,9 +49,10 @@ def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
     columns = dict(part.columns)
     first = 0
     with open_file(part.path) as file:
-        reader = fastavro.reader(file)
+        header = _header(file)
+        reader = _reader(header)
         by_polars = _by_polars(reader)
-        for found in _slices(file, _MAX_RATIO[reader.codec] if by_polars else _NO_LIMIT):
+        for found in _slices(file, header, _MAX_RATIO[reader.codec] if by_polars else _NO_LIMIT):
             if found is None:
                 yield partial(unreadable_rest, first, "a block is damaged or cut off")
             else:
@@ -74,7 +78,7 @@ def _read(found: _Slice, first: int, columns: dict[str, str], by_polars: bool) -
     try:
         read = _read_by_polars if by_polars else _read_by_fastavro
         table = read(found.header + found.data, wanted)
-    except READ_ERRORS:
+    except _decode_errors():
         return _read_blocks(found, first, columns)
     return Chunk(first, {name: as_array(table[column]) for name, column in columns.items()})
 
@@ -91,11 +95,18 @@ def _read_blocks(found: _Slice, first: int, columns: dict[str, str]) -> Chunk:
             positions += range(first, first + count)
             for column in wanted:
                 values[column].append(table[column])
-        except (*READ_ERRORS, LookupError, TypeError) as error:
+        except _decode_errors() as error:
             bad.append(unreadable_block(first, count, error))
         first += count
     fields = {name: pa.concat_arrays(values[column]) for name, column in columns.items()}
     return Chunk(first - found.n_records, fields, tuple(bad), positions)
+
+
+def _decode_errors() -> tuple[type[BaseException], ...]:
+    """What fastavro raises on damaged data; the libraries that decompress have errors of their own."""
+    codecs = ("cramjam", "DecompressionError"), ("backports.zstd", "ZstdError"), ("compression.zstd", "ZstdError")
+    loaded = [getattr(sys.modules[module], name) for module, name in codecs if module in sys.modules]
+    return (*READ_ERRORS, LookupError, TypeError, OverflowError, struct.error, lzma.LZMAError, *loaded)
 
 
 def _by_polars(reader: Any) -> bool:
@@ -129,9 +140,15 @@ def _read_by_fastavro(data: bytes, wanted: list[str]) -> dict[str, Any]:
     return {column: column_of(record.get(column) for record in records) for column in wanted}
 
 
-def _slices(file: Any, max_ratio: int) -> Iterator[_Slice | None]:
+def _reader(header: bytes) -> Any:
+    try:
+        return fastavro.reader(io.BytesIO(header))
+    except (*_decode_errors(), fastavro.schema.SchemaParseException) as error:
+        raise ValueError(f"its header is damaged ({error})") from error
+
+
+def _slices(file: Any, header: bytes, max_ratio: int) -> Iterator[_Slice | None]:
     """The file's blocks, about `CHUNK_BYTES` at a time; None, the last, stands for a rest that cannot be read."""
-    header = _header(file)
     left, missing = file.size() - file.tell(), 0
     data = b""
     while left or data:
@@ -174,31 +191,36 @@ def _header(file: Any) -> bytes:
     while True:
         file.seek(0)
         data = bytes(file.read(size))
-        end = _header_end(data)
-        if end:
-            file.seek(end)
-            return data[:end]
-        if len(data) < size:
-            raise EOFError("its header is cut off")
-        size *= 16
+        if not data.startswith(_MAGIC):
+            raise ValueError("it does not begin as an Avro file does")
+        try:
+            end = _header_end(data)
+        except IndexError:
+            if len(data) < size:
+                raise ValueError("its header is cut off") from None
+            size *= 16
+            continue
+        file.seek(end)
+        return data[:end]
 
 
 def _header_end(data: bytes) -> int:
-    """Where the header at the beginning of `data` ends; 0 when it is not all there."""
+    """Where the header at the beginning of `data` ends; raises IndexError when it is not all there."""
     at = len(_MAGIC)
-    try:
-        while True:
-            count, at = _varint(data, at)
-            if count == 0:
-                break
-            if count < 0:
-                _, at = _varint(data, at)
-            for _ in range(2 * abs(count)):
-                length, at = _varint(data, at)
-                at += length
-    except IndexError:
-        return 0
-    return at + _SYNC_BYTES if at + _SYNC_BYTES <= len(data) else 0
+    while True:
+        count, at = _varint(data, at)
+        if count == 0:
+            break
+        if count < 0:
+            _, at = _varint(data, at)
+        for _ in range(2 * abs(count)):
+            length, at = _varint(data, at)
+            if length < 0:
+                raise ValueError("its header is damaged")
+            at += length
+    if at + _SYNC_BYTES > len(data):
+        raise IndexError
+    return at + _SYNC_BYTES
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -37,6 +37,8 @@ def columns_of(path: str) -> list[str]:
     """The names in the first record."""
     with open_stream(path) as stream:
         head = stream.read(_PEEK_BYTES)
+        if b"\n" not in head and b"\r" not in head:
+            stream.read(1)  # raises when the stream is cut off in its first line
     if head.startswith(_UTF16):
         raise ValueError("it is UTF-16 text; save it as UTF-8")
     text = io.StringIO(head.decode("utf-8-sig", "replace"), newline="")

@@ -24,7 +24,7 @@ from pipelines.sources.storage import open_stream
 from pipelines.texts import column_of
 
 BLOCK_BYTES = 16 << 20
-_PEEK_BYTES = 1 << 20
+_PEEK_BYTES, _MAX_PEEK_BYTES = 1 << 20, 64 << 20
 _SAMPLE_LINES = 32
 _EXACT = float(1 << 53)
 _BOM = b"\xef\xbb\xbf"
@@ -34,10 +34,12 @@ _ARROW = {str: pa.binary(), int: pa.int64(), float: pa.float64(), bool: pa.bool_
 def columns_of(path: str) -> list[str]:
     """The names in the objects at the beginning of the file."""
     with open_stream(path) as stream:
-        head = stream.read(_PEEK_BYTES)
-        whole = len(head) < _PEEK_BYTES
+        head = piece = stream.read(_PEEK_BYTES)
+        while len(piece) == _PEEK_BYTES and b"\n" not in piece and len(head) < _MAX_PEEK_BYTES:
+            head += (piece := stream.read(_PEEK_BYTES))
     lines = head.removeprefix(_BOM).split(b"\n")
-    lines = [line for line in (lines if whole or len(lines) == 1 else lines[:-1]) if line.strip()]
+    cut = len(piece) == _PEEK_BYTES and len(lines) > 1
+    lines = [line for line in (lines[:-1] if cut else lines) if line.strip()]
     found = [record for record in map(_parsed, lines) if isinstance(record, dict)]
     if lines and not any(found):
         raise ValueError("no line is a JSON object with names and values; JSON lines has one on each line")

@@ -49,7 +49,7 @@ def _read(part: FilePart) -> Chunk:
     coded = [columns[name] for name in ("worker", "label") if name in columns]
     wanted = list(dict.fromkeys(columns.values()))
     with open_file(part.path) as file:
-        table = pq.ParquetFile(file, read_dictionary=coded)
+        table = _opened(file, coded)
         begin, end = part.row_groups or (0, table.num_row_groups)
         try:
             found = table.read_row_groups(list(range(begin, end)), columns=wanted, use_threads=False)
@@ -58,6 +58,14 @@ def _read(part: FilePart) -> Chunk:
                 raise
             return _read_groups(table, range(begin, end), part.first, columns)
     return Chunk(part.first, {name: as_array(found.column(column)) for name, column in columns.items()})
+
+
+def _opened(file: Any, coded: list[str]) -> pq.ParquetFile:
+    """The file, with the columns `coded` dictionary-encoded if they are texts; a struct is found under other names."""
+    try:
+        return pq.ParquetFile(file, read_dictionary=coded)
+    except KeyError:
+        return pq.ParquetFile(file)
 
 
 def _read_groups(table: Any, groups: range, first: int, columns: dict[str, str]) -> Chunk:

@@ -14,6 +14,7 @@ COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PIECE_BYTES = 1 << 14
 _MAX_WINDOW = 1 << 31
+_DAMAGE = (zlib.error, zstandard.ZstdError, EOFError)
 
 
 def is_local(path: str) -> bool:
@@ -72,7 +73,7 @@ class _Decompressed:
         while missing > 0 and self._error is None:
             try:
                 piece = next(self._pieces, b"")
-            except (zlib.error, zstandard.ZstdError, EOFError) as error:
+            except _DAMAGE as error:
                 self._error = ValueError(f"its {self._kind} data are damaged ({error})")
                 break
             if not piece:
@@ -90,10 +91,29 @@ class _Decompressed:
         data = self._file.read(_PIECE_BYTES)
         while data:
             member = self._member()
+            begin = at = self._file.tell() - len(data)
             while not member.eof:
-                if piece := member.decompress(data):
+                try:
+                    piece = member.decompress(data)
+                except _DAMAGE:
+                    yield from self._salvage(begin, at)
+                    raise
+                if piece:
                     yield piece
-                data = b"" if member.eof else self._file.read(_PIECE_BYTES)
+                at, data = self._file.tell(), b"" if member.eof else self._file.read(_PIECE_BYTES)
                 if not data and not member.eof:
                     raise EOFError("they end too early")
             data = member.unused_data.lstrip(b"\0") or self._file.read(_PIECE_BYTES).lstrip(b"\0")
+
+    def _salvage(self, begin: int, at: int) -> Iterator[bytes]:
+        """What can be had, byte by byte, from the damaged piece at `at`, in the member that begins at `begin`."""
+        member = self._member()
+        self._file.seek(begin)
+        while size := min(at - self._file.tell(), _PIECE_BYTES):
+            member.decompress(self._file.read(size))
+        try:
+            while byte := self._file.read(1):
+                if piece := member.decompress(byte):
+                    yield piece
+        except _DAMAGE:
+            return

@@ -152,6 +152,18 @@ def test_the_same_counts_give_the_same_bits():
     assert np.array_equal(fit_skills(edges).skills, fit_skills(edges).skills)
 
 
+def test_thousands_of_noisy_triangles_all_converge():
+    """Among them are many whose agreements contradict each other, with a saddle or a flat valley on the way."""
+    rng = np.random.default_rng(0)
+    first = np.repeat(np.arange(3000) * 3, 3) + np.tile([0, 0, 1], 3000)
+    second = np.repeat(np.arange(3000) * 3, 3) + np.tile([1, 2, 2], 3000)
+    skills = rng.uniform(0.1, 0.9, 9000)
+    agree = rng.binomial(100, (1 + skills[first] * skills[second]) / 2)
+    names, labels = np.array([f"w{k:04d}" for k in range(9000)], object), np.full(9000, 50)
+    edges = EdgeCounts(names, labels, 0 * labels, first, second, np.full(9000, 100), agree, ("no", "yes"))
+    assert fit_skills(edges).converged
+
+
 def test_a_start_at_the_solution_is_already_there():
     edges, _ = crowd(6)
     fit = fit_skills(edges)
