@@ -67,7 +67,9 @@ class PairTally:
             known = order[order < len(self._dense)]
             table = self._dense.take(known, axis=0).take(known, axis=1)
             table += table.T.copy()
-            cell = np.flatnonzero(np.triu(table, 1))
+            for row in range(len(table)):  # in place, where np.triu would copy
+                table[row, : row + 1] = 0
+            cell = np.flatnonzero(table)
             first = cell // max(len(known), 1)
             return first, cell - first * len(known), *_counts_of(table.reshape(-1)[cell])
         place = np.zeros(len(self._n_labels), np.int64)

@@ -85,7 +85,7 @@ class AggregateBlocks(beam.PTransform):
         """Wires the steps."""
         shards = blocks | "ShardByTask" >> ShardByTask(self.settings.shards or DEFAULT_SHARDS, self.threads, self.spill)
         agreed = shards | "CountAgreements" >> CountAgreements(self.settings.repeats, self.threads, self.spill)
-        solved = agreed["edges"] | "SolveSkills" >> SolveSkills(self.settings, self.prior_skills)
+        solved = agreed["edges"] | "SolveSkills" >> SolveSkills(self.settings, self.prior_skills, self.spill)
         scored = agreed["shards"] | "ScoreTasks" >> ScoreTasks(solved["model"], self.settings, self.threads, self.spill)
         counts = (agreed["counts"], solved["counts"], scored["counts"]) | "FlattenCounts" >> beam.Flatten()
         return {

@@ -29,7 +29,7 @@ class CountAgreements(beam.PTransform):
     """Counts, for each pair of workers, their common tasks and their agreements.
 
     Input: pairs of a shard's number and its blocks. Output: "shards", tokens of compact task shards with one label per
-    task and worker; "edges", one frame of `EdgeCounts` a window; "rejects" and "counts".
+    task and worker; "edges", the token of one frame of `EdgeCounts` a window; "rejects" and "counts".
     """
 
     repeats: str = "last"
@@ -41,7 +41,9 @@ class CountAgreements(beam.PTransform):
         grouped = shards | "GroupTasks" >> beam.ParDo(
             _GroupTasksFn(self.repeats, self.threads, self.spill)
         ).with_outputs("shards", "edges", "rejects", "counts")
-        merged = grouped["edges"] | "MergeEdges" >> beam.CombineGlobally(EdgeCountsCombineFn()).without_defaults()
+        merged = (
+            grouped["edges"] | "MergeEdges" >> beam.CombineGlobally(EdgeCountsCombineFn(self.spill)).without_defaults()
+        )
         return {
             "shards": grouped["shards"],
             "edges": merged,
@@ -121,8 +123,9 @@ class _GroupTasksFn(ThreadedFn):
 
     def close(self) -> Iterable[tuple[str, Any, Place]]:
         for total, place in self._totals.items():
-            yield "edges", total.edges(), place
+            yield "edges", self._spill.put(total.edges())[0], place
             yield "counts", pack_counts(total.counts), place
+        self._totals = PerWindow(_BundleTotal)
 
 
 def _reject_of(one: Contradiction) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from crowdcore.edges import EdgeCounts
 from pipelines.frames import narrow, pack, pack_texts, unpack, unpack_texts
+from pipelines.spill import Spill
 
 
 def pack_edges(edges: EdgeCounts) -> bytes:
@@ -51,11 +52,14 @@ def _shrunk(counts: Any) -> Any:
 
 
 class EdgeCountsCombineFn(beam.CombineFn):
-    """Lends `crowdcore.EdgeCounts` to Beam; it holds no logic of its own."""
+    """Lends `crowdcore.EdgeCounts` to Beam; it holds no logic of its own. What it adds up are tokens of frames."""
+
+    def __init__(self, spill: Spill | None = None) -> None:
+        self._spill = spill or Spill()
 
     def create_accumulator(self) -> bytes:
         """No counts."""
-        return pack_edges(EdgeCounts.zero())
+        return b""
 
     def add_input(self, total: bytes, edges: bytes) -> bytes:
         """`edges` added."""
@@ -63,11 +67,10 @@ class EdgeCountsCombineFn(beam.CombineFn):
 
     def merge_accumulators(self, totals: Iterable[bytes]) -> bytes:
         """All `totals` together."""
-        parts = [(frame, unpack_edges(frame)) for frame in totals]
-        some = [(frame, edges) for frame, edges in parts if edges.n_workers]
-        if len(some) == 1:
-            return some[0][0]
-        return pack_edges(EdgeCounts.sum(edges for _, edges in some))
+        tokens = [token for token in totals if token]
+        if len(tokens) <= 1:
+            return tokens[0] if tokens else b""
+        return self._spill.put(pack_edges(EdgeCounts.sum(unpack_edges(self._spill.get(one)) for one in tokens)))[0]
 
     def extract_output(self, total: bytes) -> bytes:
         """The total."""

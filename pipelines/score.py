@@ -40,7 +40,7 @@ class ScoreTasks(beam.PTransform):
 
     def expand(self, shards: beam.PCollection[bytes]) -> Any:
         """Wires the steps."""
-        # BundleBasedDirectRunner mixes up the outputs of a step when one of them is a side input: give it one of its own.
+        # BundleBasedDirectRunner mixes up the outputs of a step when one of them is a side input: give it its own step.
         model = self.model | "PickModel" >> beam.Map(_same).with_output_types(bytes)
         fn = _ScoreFn(self.settings, self.threads, self.spill)
         return shards | "Score" >> beam.ParDo(fn, beam.pvalue.AsSingleton(model)).with_outputs("scores", "counts")

@@ -21,6 +21,7 @@ from pipelines.counts import pack_counts
 from pipelines.edge_frames import unpack_edges
 from pipelines.model import IDENTIFIED, ISOLATED, UNIDENTIFIED, Model
 from pipelines.settings import AggregateSettings
+from pipelines.spill import Spill
 from pipelines.tables import table_of, to_bytes
 
 EDGES_PER_BLOCK = 1 << 20
@@ -31,23 +32,26 @@ _STANDING = {"unidentified": UNIDENTIFIED, "isolated": ISOLATED}
 class SolveSkills(beam.PTransform):
     """Finds the skills of all workers.
 
-    Input: one frame of `EdgeCounts` a window. Output: "model", one frame a window; "skills", "edges" and "graph", pairs
-    of a part's number and a table; "counts"; "fit", how the solver ended, as JSON.
+    Input: the token of one frame of `EdgeCounts` a window. Output: "model", one frame a window; "skills", "edges" and
+    "graph", pairs of a part's number and a table; "counts"; "fit", how the solver ended, as JSON.
     """
 
     settings: AggregateSettings = field(default_factory=AggregateSettings)
     prior_skills: Mapping[str, float] = field(default_factory=dict)
+    spill: Spill = field(default_factory=Spill)
 
     def expand(self, edges: beam.PCollection[bytes]) -> Any:
         """Wires the step."""
         return edges | "Solve" >> beam.FlatMap(
-            solve_edges, settings=self.settings, prior_skills=dict(self.prior_skills)
+            solve_edges, settings=self.settings, prior_skills=dict(self.prior_skills), spill=self.spill
         ).with_outputs("model", "skills", "edges", "graph", "counts", "fit")
 
 
-def solve_edges(frame: bytes, settings: AggregateSettings, prior_skills: Mapping[str, float]) -> Iterator[Any]:
+def solve_edges(
+    token: bytes, settings: AggregateSettings, prior_skills: Mapping[str, float], spill: Spill
+) -> Iterator[Any]:
     """Everything that follows from one table of counts."""
-    edges = unpack_edges(frame)
+    edges = unpack_edges(spill.get(token))
     progress.add("solve", 0)
     tag = beam.pvalue.TaggedOutput
     for part, table in enumerate(_edge_tables(edges)):  # first, so that they are written while the solver works

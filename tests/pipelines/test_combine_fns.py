@@ -5,6 +5,7 @@ from crowdcore.edges import EdgeCounts
 from crowdcore.labels import group_labels
 from pipelines.counts import CountsCombineFn, pack_counts, unpack_counts
 from pipelines.edge_frames import EdgeCountsCombineFn, pack_edges, unpack_edges
+from pipelines.spill import Spill
 
 
 def edges_of(rows):
@@ -31,6 +32,13 @@ def test_edge_counts_combine_freely():
     pairs = zip(total.first.tolist(), total.second.tolist(), strict=True)
     counts = zip(total.n_common.tolist(), total.n_agree.tolist(), strict=True)
     assert dict(zip(pairs, counts, strict=True)) == {(0, 1): (3, 2), (0, 2): (1, 0), (1, 2): (3, 2)}
+
+
+def test_edge_counts_combine_freely_by_reference(tmp_path):
+    spill = Spill(str(tmp_path))
+    tokens = spill.put(*(pack_edges(edges) for edges in (ANN_BOB, BOB_ÇEM, ALL)))
+    total = assert_combines_freely(EdgeCountsCombineFn(spill), tokens, lambda token: bytes(spill.get(token)))
+    assert unpack_edges(total) == ANN_BOB + BOB_ÇEM + ALL
 
 
 def test_counts_combine_freely():

@@ -1,6 +1,13 @@
 """CSV: quotes, line endings and wrong lines of every kind; positions count records."""
 
+import csv as standard_csv
+import io
+from unittest.mock import patch
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_files import FILES
 from source_files import (
     NAMES,
     ROWS,
@@ -112,3 +119,20 @@ def test_csv_in_utf16_is_told_apart(tmp_path):
     path = write(tmp_path, "x.csv", "task,worker,label\n".encode("utf-16"))
     with pytest.raises(ValueError, match="UTF-16"):
         csv.columns_of(str(path))
+
+
+@given(
+    st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"]), max_size=6)] * 3), max_size=12),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([standard_csv.QUOTE_ALL, standard_csv.QUOTE_MINIMAL]),
+    st.integers(60, 200),
+)
+def test_csv_reads_whatever_the_standard_library_writes(rows, newline, quoting, block_bytes):
+    text = io.StringIO(newline="")
+    standard_csv.writer(text, lineterminator=newline, quoting=quoting).writerows([NAMES, *rows])
+    FILES["memory://random/x.csv"] = text.getvalue().encode()
+    with patch.object(csv, "BLOCK_BYTES", block_bytes):
+        found, bad = read("memory://random/x.csv")
+    assert bad == []
+    assert list(found.values()) == rows
+    assert list(found) == list(range(len(rows)))

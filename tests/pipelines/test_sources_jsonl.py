@@ -1,8 +1,12 @@
 """JSON lines: mixed types, wrong lines and blank ones; positions count lines."""
 
 import json
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from memory_files import FILES
 from source_files import (
     NAMES,
     jsonl_bytes,
@@ -11,6 +15,7 @@ from source_files import (
 )
 
 from pipelines.sources import jsonl
+from pipelines.texts import column_of, texts_of
 
 
 def test_json_positions_count_lines_blank_ones_included(tmp_path, small):
@@ -96,3 +101,18 @@ def test_a_json_line_longer_than_a_block_is_read(tmp_path, small, size):
 
 def test_json_columns_are_those_of_all_objects_at_the_beginning(tmp_path):
     assert jsonl.columns_of(str(write(tmp_path, "x.jsonl", b'{"a": 1}\n3\n{"b": 1}'))) == ["a", "b"]
+
+
+VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.lists(st.integers(), max_size=2)
+)
+
+
+@given(st.lists(st.tuples(VALUES, VALUES, VALUES), max_size=6), st.sampled_from([b"", b"\n\n"]), st.integers(30, 200))
+def test_json_values_become_the_texts_they_have_alone(rows, end, block_bytes):
+    FILES["memory://random/x.jsonl"] = jsonl_bytes(rows) + end
+    with patch.object(jsonl, "BLOCK_BYTES", block_bytes):
+        found, bad = read("memory://random/x.jsonl")
+    assert bad == []
+    expected = [tuple(texts_of(column_of([value]))[0][0].as_py() for value in row) for row in rows]
+    assert list(found.values()) == expected
