@@ -121,10 +121,7 @@ def _rejects_of(
     chunk: Chunk, rejected: NDArray[np.int64], wrong: Mapping[str, texts.Flags], origin: Origin
 ) -> dict[str, list[Any]]:
     """The columns of the rejects: records that could not be read, then those of `rejected`."""
-    why = [(bad.reason, bad.detail) for bad in chunk.bad]
-    for row in rejected.tolist():
-        field = next(name for name in wrong if wrong[name][row])
-        why.append(_DETAILS[field, int(wrong[field][row])])
+    why = [(bad.reason, bad.detail) for bad in chunk.bad] + _why(rejected, wrong)
     places = chunk.first + rejected if chunk.positions is None else np.asarray(chunk.positions, np.int64)[rejected]
     positions = [bad.position for bad in chunk.bad] + places.tolist()
     return {
@@ -136,11 +133,23 @@ def _rejects_of(
     }
 
 
+def _why(rejected: NDArray[np.int64], wrong: Mapping[str, texts.Flags]) -> list[tuple[str, str]]:
+    """(rejected,) reason and detail: those of the first field that is wrong."""
+    codes = np.zeros(len(rejected), np.int64)
+    keys = list(_DETAILS)
+    for field in reversed(list(wrong)):
+        flags = wrong[field][rejected]
+        for flag in np.unique(flags[flags > 0]).tolist():
+            codes[flags == flag] = keys.index((field, flag))
+    details = list(_DETAILS.values())
+    return [details[code] for code in codes.tolist()]
+
+
 def _shown(chunk: Chunk, rows: NDArray[np.int64]) -> list[str]:
     """(rows,) records as JSON, with the values they had."""
     taken = {name: _values(column, pa.array(rows)) for name, column in chunk.columns.items()}
-    records = zip(*taken.values(), strict=True)
-    return [json.dumps(dict(zip(taken, record, strict=True)), ensure_ascii=False) for record in records]
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    return [encode(dict(zip(taken, record, strict=True))) for record in zip(*taken.values(), strict=True)]
 
 
 def _values(column: pa.Array, rows: pa.Array) -> list[Any]:

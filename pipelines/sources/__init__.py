@@ -83,8 +83,10 @@ def as_array(column: Any) -> pa.Array:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether `error` tells of a file's content; the system's own errors carry a number and may go away."""
-    return isinstance(error, READ_ERRORS) and not (isinstance(error, OSError) and error.errno is not None)
+    """Whether `error` tells of a file's content: Arrow's plain OSError does, an error of the system may go away."""
+    if isinstance(error, OSError):
+        return type(error) is OSError and error.errno is None
+    return isinstance(error, READ_ERRORS)
 
 
 def unreadable_rest(position: int, error: BaseException | str) -> Chunk:

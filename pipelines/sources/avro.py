@@ -105,7 +105,8 @@ def _read_blocks(found: _Slice, first: int, columns: dict[str, str]) -> Chunk:
 def _decode_errors() -> tuple[type[BaseException], ...]:
     """What fastavro raises on damaged data; the libraries that decompress have errors of their own."""
     codecs = ("cramjam", "DecompressionError"), ("backports.zstd", "ZstdError"), ("compression.zstd", "ZstdError")
-    loaded = [getattr(sys.modules[module], name) for module, name in codecs if module in sys.modules]
+    named = (*codecs, ("zstandard", "ZstdError"), ("fastavro.schema", "SchemaParseException"))
+    loaded = [getattr(sys.modules[module], name) for module, name in named if module in sys.modules]
     return (*READ_ERRORS, LookupError, TypeError, OverflowError, struct.error, lzma.LZMAError, *loaded)
 
 
@@ -143,7 +144,7 @@ def _read_by_fastavro(data: bytes, wanted: list[str]) -> dict[str, Any]:
 def _reader(header: bytes) -> Any:
     try:
         return fastavro.reader(io.BytesIO(header))
-    except (*_decode_errors(), fastavro.schema.SchemaParseException) as error:
+    except _decode_errors() as error:
         raise ValueError(f"its header is damaged ({error})") from error
 
 

@@ -24,18 +24,25 @@ def labels_of(block):
     return [(task, workers[worker], classes[label]) for task, worker, label in codes]
 
 
+KEPT = {}
+
+
+def keep(data, tag):
+    KEPT[tag].append(data)
+
+
 def parse(rows, **settings):
     """(labels, rejects, counts, times) of some rows."""
-    blocks, rejects, counts = [], [], []
+    KEPT.update(blocks=[], rejects=[], counts=[])
     with TestPipeline("FnApiRunner") as pipeline:
         parsed = pipeline | beam.Create(rows, reshuffle=False) | ParseRows(**settings)
-        for tag, found in (("blocks", blocks), ("rejects", rejects), ("counts", counts)):
-            assert_that(parsed[tag], found.extend, tag)
-    read = [LabelBlock.from_bytes(data) for data in blocks]
+        for tag in KEPT:
+            _ = parsed[tag] | f"Keep{tag}" >> beam.Map(keep, tag)
+    read = [LabelBlock.from_bytes(data) for data in KEPT["blocks"]]
     labels = [label for block in read for label in labels_of(block)]
     times = [int(time) for block in read if block.time is not None for time in block.time]
-    rows = [row for data in rejects for row in from_bytes(data).to_pylist()]
-    return labels, rows, unpack_counts(add_counts(counts)), times
+    rows = [row for data in KEPT["rejects"] for row in from_bytes(data).to_pylist()]
+    return labels, rows, unpack_counts(add_counts(KEPT["counts"])), times
 
 
 ROWS = [

@@ -20,7 +20,7 @@ from source_files import (
 
 from pipelines.inputs import SUFFIXES, ending_of
 from pipelines.read import FORMATS
-from pipelines.sources import FilePart, as_array, parquet
+from pipelines.sources import FilePart, as_array, is_damage, parquet
 from pipelines.sources.storage import open_stream
 from pipelines.texts import texts_of
 
@@ -116,3 +116,19 @@ def test_a_column_in_pieces_becomes_one_array(kind, n_pieces):
         pieces = [piece.cast(pa.string()).cast(kind) for piece in pieces]
     array = as_array(pa.chunked_array(pieces, kind))
     assert texts_of(array)[0].to_pylist() == [text for piece in range(n_pieces) for text in (str(10 + piece), "1")]
+
+
+@pytest.mark.parametrize(
+    ("error", "damage"),
+    [
+        (pa.ArrowInvalid("corrupt"), True),
+        (ValueError("corrupt"), True),
+        (OSError("Corrupt snappy compressed data."), True),
+        (OSError(5, "Input/output error"), False),
+        (FileNotFoundError("gone"), False),
+        (ConnectionResetError("the network"), False),
+        (KeyError("a bug"), False),
+    ],
+)
+def test_what_may_go_away_when_tried_again_is_no_damage(error, damage):
+    assert is_damage(error) == damage
