@@ -100,12 +100,13 @@ class PairTally:
     def _settle(self) -> None:
         if not self._pending:
             return
-        first = np.concatenate([pairs.first for pairs in self._pending])
-        second = np.concatenate([pairs.second for pairs in self._pending])
+        one = np.concatenate([pairs.first for pairs in self._pending])
+        other = np.concatenate([pairs.second for pairs in self._pending])
         count = np.concatenate([_COMMON + pairs.agree for pairs in self._pending])
         self._pending = []
         n_workers = len(self._n_labels)
-        table = sp.coo_array((count, (first, second)), shape=(n_workers, n_workers)).tocsr()
+        cells = (np.minimum(one, other), np.maximum(one, other))
+        table = sp.coo_array((count, cells), shape=(n_workers, n_workers)).tocsr()
         table.sum_duplicates()
         for earlier in self._sparse:
             earlier.resize((n_workers, n_workers))

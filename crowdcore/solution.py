@@ -18,8 +18,7 @@ from crowdcore.starts import starting_points
 from crowdcore.weights import Floats
 
 MAX_ROUNDS = {"newton": 100, "paper": 100_000}
-_RACE_EDGES = 1_000_000
-_SAME_VALLEY = 0.03
+_MANY_EDGES = 1_000_000
 _EQUAL = 1e-9
 _UNKNOWN = 0.5
 
@@ -68,23 +67,22 @@ def solve(
         penalty: what each worker below 0 adds to the loss when starts are compared. Where the data hardly tell a group
             of workers from its mirror image, more than rounding must speak for workers worse than guessing.
         solver: "newton" or "paper".
-        start: as in `starting_points`.
+        start: as in `starting_points`; "auto" is "half" beyond a million edges, where several starts cost much and seldom
+            find anything else.
         rng: for the spectral and random starts; a fixed one when not given.
         tol: the solver stops when no worker would move by more than this.
         max_rounds: of the solver; by default 100, or 100,000 for the paper's update.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     rounds = MAX_ROUNDS[solver] if max_rounds is None else max_rounds
+    if isinstance(start, str) and start == "auto" and len(problem.first) > _MANY_EDGES:
+        start = "half"
     points = starting_points(problem, start, rng)
     names = [name for name, _ in points]
     if solver == "paper":
         runs = [_followed(problem, point, importance, tol, rounds) for _, point in points]
     else:
-        swept = _swept(problem, [point for _, point in points], importance)
-        if len(problem.first) > _RACE_EDGES:
-            winner, x = _lowest(problem, swept, importance, penalty)
-            run = descend(problem, x, tol=tol, max_rounds=rounds).after(swept[winner])
-            return _finished(problem, run.x, run, names[winner], importance)
+        swept = [sweep(problem, point) for _, point in points]
         upright = [(_upright(problem, early.x, importance), early) for early in swept]
         runs = [descend(problem, x, tol=tol, max_rounds=rounds).after(early) for x, early in upright]
     winner, x = _lowest(problem, runs, importance, penalty)
@@ -98,16 +96,6 @@ def _followed(problem: AgreementProblem, point: Floats, importance: Floats, tol:
     if np.array_equal(turned, run.x) or not problem.prior_strength.any():
         return run
     return follow_gradient(problem, turned, tol=tol, max_rounds=max_rounds).after(run)
-
-
-def _swept(problem: AgreementProblem, points: list[Floats], importance: Floats) -> list[Descent]:
-    """Sweeps from each point; on a large graph the others are left out when the first two lead to the same valley."""
-    runs = [sweep(problem, point) for point in points[:2]]
-    if len(points) > 2 and len(problem.first) > _RACE_EDGES:
-        one, other = (_upright(problem, run.x, importance) for run in runs)
-        if np.mean((one - other) ** 2) <= _SAME_VALLEY**2:
-            return runs
-    return runs + [sweep(problem, point) for point in points[2:]]
 
 
 def _lowest(problem: AgreementProblem, runs: list[Descent], importance: Floats, penalty: float) -> tuple[int, Floats]:

@@ -10,7 +10,6 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from crowdcore.edges import EdgeCounts
 from crowdcore.pairs import PairTally
@@ -19,6 +18,7 @@ from pipelines.blocks import LabelBlock
 from pipelines.counts import pack_counts
 from pipelines.edge_frames import EdgeCountsCombineFn, pack_edges
 from pipelines.grouped import Contradiction, Grouping, group_blocks
+from pipelines.names import NameIndex
 from pipelines.spill import Spill
 from pipelines.tables import reject_table, to_bytes
 from pipelines.threaded import PerWindow, Place, ThreadedFn
@@ -57,7 +57,7 @@ class _BundleTotal:
     """What a bundle adds up for one window; worker codes are given out as workers appear."""
 
     tally: PairTally = field(default_factory=PairTally)
-    workers: pa.LargeStringArray = field(default_factory=lambda: pa.array([], pa.large_string()))
+    workers: NameIndex = field(default_factory=NameIndex)
     classes: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -67,22 +67,15 @@ class _BundleTotal:
         shard = grouping.shard
         seen = np.bincount(shard.labels.label, minlength=len(shard.classes)) > 0
         with self.lock:
-            code = self._codes(shard.workers)
+            code = self.workers.place(shard.workers)
             n_workers = len(self.workers)
             self.classes.update(shard.classes.filter(pa.array(seen)).to_pylist())
             self.counts.update(grouping.counts)
         self.tally.add(replace(shard.labels, worker=code[shard.labels.worker], n_workers=n_workers))
 
-    def _codes(self, names: pa.LargeStringArray) -> Any:
-        found = pc.index_in(names, value_set=self.workers)
-        if found.null_count:
-            self.workers = pa.concat_arrays([self.workers, names.filter(found.is_null())])
-            found = pc.index_in(names, value_set=self.workers)
-        return found.to_numpy()
-
     def edges(self) -> bytes:
         """The counts as a frame."""
-        workers = self.workers.to_numpy(zero_copy_only=False)
+        workers = self.workers.names.to_numpy(zero_copy_only=False)
         return pack_edges(EdgeCounts.from_tally(self.tally, workers, self.classes))
 
 

@@ -94,16 +94,20 @@ def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
 
 
 def _match(pattern: str) -> list[tuple[str, int]]:
+    """The files that one pattern stands for; in a local folder a name may hold the signs of a pattern."""
     try:
         if is_local(pattern) and Path(pattern).is_file():
             return [(pattern, Path(pattern).stat().st_size)]
-        inside = pattern.endswith("/") or (is_local(pattern) and Path(pattern).is_dir())
-        within = FileSystems.join(pattern, "*") if inside else pattern
-        files = [(meta.path, meta.size_in_bytes) for meta in FileSystems.match([within])[0].metadata_list]
+        if is_local(pattern) and Path(pattern).is_dir():
+            inside = [os.path.join(pattern, name) for name in os.listdir(pattern)]
+            return [(path, os.path.getsize(path)) for path in inside if os.path.isfile(path) and _is_data(path)]
+        folder = pattern.endswith("/")
+        matched = FileSystems.match([f"{pattern}*" if folder else pattern])[0].metadata_list
+        files = [(one.path, one.size_in_bytes) for one in matched]
     except (BeamIOError, ValueError, OSError) as error:
         raise InputError(f"{pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
     files = [(path, size) for path, size in files if not is_local(path) or Path(path).is_file()]
-    return [(path, size) for path, size in files if not inside or _is_data(path)]
+    return [(path, size) for path, size in files if not folder or _is_data(path)]
 
 
 def _is_data(path: str) -> bool:

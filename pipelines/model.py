@@ -1,6 +1,7 @@
 """The model as a frame: what scoring needs to know of every worker."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.frames import pack, pack_texts, unpack, unpack_texts
+from pipelines.names import NameIndex
 
 IDENTIFIED, UNIDENTIFIED, ISOLATED = range(3)
 
@@ -63,9 +65,13 @@ class Model:
             arrays["name"].tobytes().decode(),
         )
 
+    @cached_property
+    def _index(self) -> NameIndex:
+        return NameIndex(self.workers)
+
     def places(self, workers: pa.LargeStringArray) -> NDArray[np.int64]:
-        """(workers,) where `workers` stand in the model; those without a counted label anywhere."""
-        return np.asarray(pc.index_in(workers, value_set=self.workers).fill_null(0).to_numpy(), np.int64)
+        """(workers,) where `workers` stand in the model; 0 for those without a counted label anywhere."""
+        return np.maximum(self._index.find(workers), 0)
 
     def class_places(self, classes: pa.LargeStringArray) -> NDArray[np.int64]:
         """(classes,) where `classes` stand in the model; -1 for a class that no counted label has."""

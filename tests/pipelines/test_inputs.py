@@ -50,6 +50,14 @@ def test_folders_globs_and_files_are_read_once_each_in_the_order_given(tmp_path)
     assert found == ["b.csv", "a.csv", "[1].csv", "deeper/d.csv"]
 
 
+def test_a_folder_may_have_the_signs_of_a_pattern_in_its_name(tmp_path):
+    folder = tmp_path / "labels [1] *"
+    folder.mkdir()
+    (folder / "a?.csv").write_bytes(csv_bytes(ROWS))
+    for given in (folder, f"{folder}/", folder / "a?.csv"):
+        assert [os.path.relpath(file.path, folder) for file in plan(given).files] == ["a?.csv"]
+
+
 def test_a_file_reached_by_two_paths_is_read_once(tmp_path, labels, monkeypatch):
     (tmp_path / "link.csv").symlink_to(labels)
     monkeypatch.chdir(tmp_path)
