@@ -67,8 +67,8 @@ def solve(
         penalty: what each worker below 0 adds to the loss when starts are compared. Where the data hardly tell a group
             of workers from its mirror image, more than rounding must speak for workers worse than guessing.
         solver: "newton" or "paper".
-        start: as in `starting_points`; "auto" is "half" beyond a million edges, where several starts cost much and seldom
-            find anything else.
+        start: as in `starting_points`; "auto" is "half" beyond a million edges: several starts cost much there and
+            seldom find anything else.
         rng: for the spectral and random starts; a fixed one when not given.
         tol: the solver stops when no worker would move by more than this.
         max_rounds: of the solver; by default 100, or 100,000 for the paper's update.

@@ -66,9 +66,9 @@ class _BundleTotal:
         """Adds the pairs of a shard."""
         shard = grouping.shard
         seen = np.bincount(shard.labels.label, minlength=len(shard.classes)) > 0
+        code = self.workers.place(shard.workers)
+        n_workers = int(code.max(initial=-1)) + 1
         with self.lock:
-            code = self.workers.place(shard.workers)
-            n_workers = len(self.workers)
             self.classes.update(shard.classes.filter(pa.array(seen)).to_pylist())
             self.counts.update(grouping.counts)
         self.tally.add(replace(shard.labels, worker=code[shard.labels.worker], n_workers=n_workers))

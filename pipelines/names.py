@@ -5,7 +5,8 @@ Here the list is kept sorted by a hash of the names. What is found is compared w
 names with one hash are told apart: Arrow decides then.
 """
 
-from typing import Any
+import threading
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,36 +27,55 @@ class NameIndex:
     """
 
     def __init__(self, names: pa.LargeStringArray | None = None) -> None:
-        self.names = pa.array([], pa.large_string()) if names is None else names
-        self._sort()
+        self._known = _Sorted.of(pa.array([], pa.large_string()) if names is None else names)
+        self._growing = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def names(self) -> pa.LargeStringArray:
+        """The list."""
+        return self._known.names
+
     def find(self, names: pa.LargeStringArray) -> NDArray[np.int64]:
         """(names,) where each name stands in the list; -1 for those that are not there."""
+        return self._known.find(names, hash_texts(names))
+
+    def place(self, names: pa.LargeStringArray) -> NDArray[np.int64]:
+        """(names,) as `find`; names that are not in the list are put at its end. Threads may do so at once."""
+        hashes = hash_texts(names)
+        found = self._known.find(names, hashes)
+        if (found >= 0).all():
+            return found
+        with self._growing:
+            found = self._known.find(names, hashes)
+            fresh = names.filter(pa.array(found < 0)).unique()
+            self._known = _Sorted.of(pa.concat_arrays([self.names, fresh]))
+            return self._known.find(names, hashes)
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Names, their hashes in order, and which name each hash is of."""
+
+    names: pa.LargeStringArray
+    hashes: NDArray[np.uint64]
+    order: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, names: pa.LargeStringArray) -> "_Sorted":
+        hashes = hash_texts(names)
+        order = np.argsort(hashes)
+        return cls(names, hashes[order], order)
+
+    def find(self, names: pa.LargeStringArray, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         if not len(self.names):
             return np.full(len(names), -1)
-        hashes = hash_texts(names)
-        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        found = np.where(self._hashes[at] == hashes, self._order[at], -1)
+        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        found = np.where(self.hashes[at] == hashes, self.order[at], -1)
         known = found >= 0
         asked = names if known.all() else names.filter(pa.array(known))
         if self.names.take(pa.array(found[known])).equals(asked):
             return found
         return np.asarray(pc.index_in(names, value_set=self.names).fill_null(-1).to_numpy(), np.int64)
-
-    def place(self, names: pa.LargeStringArray) -> NDArray[np.int64]:
-        """(names,) as `find`; names that are not in the list are put at its end."""
-        found = self.find(names)
-        if (found >= 0).all():
-            return found
-        fresh = names.filter(pa.array(found < 0)).unique()
-        self.names = pa.concat_arrays([self.names, fresh])
-        self._sort()
-        return self.find(names)
-
-    def _sort(self) -> None:
-        hashes = hash_texts(self.names)
-        self._order: NDArray[Any] = np.argsort(hashes)
-        self._hashes = hashes[self._order]

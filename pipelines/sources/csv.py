@@ -29,8 +29,7 @@ from pipelines.sources.storage import compression_of, open_stream
 BLOCK_BYTES = 32 << 20
 _PEEK_BYTES = 1 << 20
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_END = "\0crowdbeam:end\0"
-_NOT_UTF8 = "\ufffd\0\ufffd"
+_END, _NUL, _NOT_UTF8 = "\ue000crowdbeam:end\ue000", "\ufffd\ue000\ufffd", "\ufffd\ue001\ufffd"
 
 
 def columns_of(path: str) -> list[str]:
@@ -62,7 +61,7 @@ class _MarkedStream(io.RawIOBase):
 
     Arrow has read all records when it finds that line by itself. When it does not, the last record is cut off: the
     stream is damaged, or a quote was never closed. Bytes that are not UTF-8 become `_NOT_UTF8`, since Arrow cannot show
-    a wrong line that holds them.
+    a wrong line that holds them, and zeros become `_NUL`, since Arrow may overlook a quote or a comma after them.
     """
 
     def __init__(self, stream: Any, end: str) -> None:
@@ -77,8 +76,9 @@ class _MarkedStream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        while len(self._ready) < size and not self._ended:
-            self._ready += self._next(size - len(self._ready))
+        while len(self._ready) <= size and not self._ended:
+            self._ready += self._next(size + 1 - len(self._ready))
+        size -= self._ready[size - 1 : size + 1] == b"\r\n"  # Arrow loses a \n that begins a block
         data, self._ready = self._ready[:size], self._ready[size:]
         return data
 
@@ -91,15 +91,17 @@ class _MarkedStream(io.RawIOBase):
             self._ended, self.damage = True, error
             return f"{self._end}\n".encode()
         self._ended = not data
-        if data.isascii() and not self._decoder.getstate()[0]:
-            return data or f"\n{self._end}\n".encode()
+        end = f"\n{self._end}\n" if self._ended else ""
+        if data.isascii() and b"\0" not in data and not self._decoder.getstate()[0]:
+            return data or end.encode()
         text = self._decoder.decode(data, self._ended)
+        if "\0" in text:
+            self.replaced, text = True, text.replace("\0", _NUL)
         try:
-            valid = text.encode()
+            return (text + end).encode()
         except UnicodeEncodeError:
             self.replaced = True
-            valid = re.sub("[\udc80-\udcff]+", _NOT_UTF8, text).encode()
-        return valid + f"\n{self._end}\n".encode() if self._ended else valid
+            return (re.sub("[\udc80-\udcff]+", _NOT_UTF8, text) + end).encode()
 
 
 class _Records:
@@ -157,9 +159,10 @@ class _Records:
         return Chunk(bad[0].position, {}, bad)
 
     def _restored(self, column: pa.Array) -> pa.Array:
-        """The values, those that were not UTF-8 no UTF-8 again."""
+        """The values, with the zeros they had, and no UTF-8 where they were none."""
         if not self._stream.replaced:
             return column
+        column = pc.replace_substring(column, _NUL, "\0")
         return pc.if_else(pc.match_substring(column, _NOT_UTF8), pa.scalar(b"\xff", column.type), column)
 
     def _skip(self, row: Any) -> str:
@@ -167,7 +170,7 @@ class _Records:
             self._whole, self._cut = row.text == self._end, row.text != self._end
         else:
             detail = f"The line has {row.actual_columns} values; the header has {row.expected_columns}."
-            text = row.text.replace(_NOT_UTF8, "\ufffd")
+            text = row.text.replace(_NUL, "\0").replace(_NOT_UTF8, "\ufffd")
             self._bad.append(BadRecord(row.number - 2, text, MALFORMED_RECORD, detail))
         return "skip"
 

@@ -121,15 +121,38 @@ def test_csv_in_utf16_is_told_apart(tmp_path):
         csv.columns_of(str(path))
 
 
+def test_csv_line_ends_inside_values_survive_the_ends_of_blocks(tmp_path, monkeypatch):
+    rows = [(f"t{number}\r\n", "\n\r\n", "\r\n\r") for number in range(30)]
+    path = write(tmp_path, "x.csv", csv_bytes(rows, newline="\r\n"))
+    for size in range(100, 140):
+        monkeypatch.setattr(csv, "BLOCK_BYTES", size)
+        assert read(path) == (dict(enumerate(rows)), [])
+
+
+def test_csv_zeros_hide_no_quotes(tmp_path, small):
+    rows = [(f"\0{number}\0", "\0", '\0,"\n\0') for number in range(100)]
+    data = b"".join(
+        b'"%s"\n' % b'","'.join(value.replace('"', '""').encode() for value in row) for row in [NAMES, *rows]
+    )
+    found, bad = read(write(tmp_path, "x.csv", data + b"\0,\0\n"))
+    assert found == dict(enumerate(rows))
+    assert bad == [(100, "malformed-record", "\0,\0")]
+
+
+DIALECTS = [("\n", standard_csv.QUOTE_ALL), ("\r\n", standard_csv.QUOTE_ALL), ("\r\n", standard_csv.QUOTE_MINIMAL)]
+SIGNS = st.text(st.sampled_from('ab,"\n\r\0 é😀\x85\u2028') | st.characters(exclude_categories=["Cs"]), max_size=6)
+
+
 @given(
-    st.lists(st.tuples(*[st.text(st.characters(exclude_categories=["Cs"]), max_size=6)] * 3), max_size=12),
-    st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from([standard_csv.QUOTE_ALL, standard_csv.QUOTE_MINIMAL]),
-    st.integers(60, 200),
+    st.lists(st.tuples(SIGNS, SIGNS, SIGNS), max_size=20),
+    st.sampled_from(
+        [("\n", standard_csv.QUOTE_ALL), ("\r\n", standard_csv.QUOTE_ALL), ("\r\n", standard_csv.QUOTE_MINIMAL)]
+    ),
+    st.integers(250, 500),
 )
-def test_csv_reads_whatever_the_standard_library_writes(rows, newline, quoting, block_bytes):
+def test_csv_reads_whatever_the_standard_library_writes(rows, dialect, block_bytes):
     text = io.StringIO(newline="")
-    standard_csv.writer(text, lineterminator=newline, quoting=quoting).writerows([NAMES, *rows])
+    standard_csv.writer(text, lineterminator=dialect[0], quoting=dialect[1]).writerows([NAMES, *rows])
     FILES["memory://random/x.csv"] = text.getvalue().encode()
     with patch.object(csv, "BLOCK_BYTES", block_bytes):
         found, bad = read("memory://random/x.csv")
