@@ -134,7 +134,8 @@ def _used(codes: NDArray[Any], names: pa.LargeStringArray) -> tuple[NDArray[Any]
 def shard_of(texts: pa.LargeStringArray, shards: int) -> NDArray[np.uint16]:
     """(texts,) the shard of each id."""
     high = hash_texts(texts) >> np.uint64(32)
-    return ((high * np.uint64(shards)) >> np.uint64(32)).astype(np.uint16)
+    shard: NDArray[np.uint16] = ((high * np.uint64(shards)) >> np.uint64(32)).astype(np.uint16)
+    return shard
 
 
 def hash_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
@@ -148,12 +149,13 @@ def hash_texts(texts: pa.LargeStringArray) -> NDArray[np.uint64]:
     padded = np.zeros(len(data) + _WORD, np.uint8)
     padded[: len(data)] = data
     word_at: NDArray[np.uint64] = np.ndarray(len(data) + 1, "<u8", padded, 0, (1,))
-    mixed = (length.astype(np.uint64) + np.uint64(1)) * _MIX
+    mixed: NDArray[np.uint64] = (length.astype(np.uint64) + np.uint64(1)) * _MIX
     for low in range(0, len(length), _ROWS_IN_CACHE):
         part = slice(low, low + _ROWS_IN_CACHE)
         _mix_words(mixed[part], start[part], length[part], word_at)
     mixed *= _FINISH
-    return mixed ^ (mixed >> np.uint64(32))
+    mixed ^= mixed >> np.uint64(32)
+    return mixed
 
 
 def _mix_words(

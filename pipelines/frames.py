@@ -28,7 +28,7 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     header += b" " * (-(len(header) + _HEAD.size) % _ALIGN)
     parts: list[Any] = [_HEAD.pack(_MAGIC, len(header)), header]
     for array in contiguous.values():
-        parts.append(memoryview(array).cast("B") if array.size else b"")
+        parts.append(array.data.cast("B") if array.size else b"")
         parts.append(b"\0" * (-array.nbytes % _ALIGN))
     return b"".join(parts)
 

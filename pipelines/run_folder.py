@@ -37,12 +37,12 @@ class RunFolder:
     @property
     def staging(self) -> str:
         """Where files wait until the run has finished."""
-        return FileSystems.join(self.path, STAGING)
+        return str(FileSystems.join(self.path, STAGING))
 
     @property
     def manifest(self) -> str:
         """The manifest's place."""
-        return FileSystems.join(self.path, MANIFEST)
+        return str(FileSystems.join(self.path, MANIFEST))
 
     def open(self, overwrite: bool) -> None:
         """Makes room for a new run; raises `InvalidSettingError` when there is none."""
