@@ -34,9 +34,9 @@ class AggregateLabels(beam.PTransform):
     >>> with beam.Pipeline("FnApiRunner") as pipeline:
     ...     rows = pipeline | beam.Create([dict(zip(("task", "worker", "label"), label)) for label in labels])
     ...     found = rows | AggregateLabels()
-    ...     answers = found["scores"] | beam.Map(lambda row: print(row.task, row.label, row.status))
-    t1 yes ok
-    t2 no single-label
+    ...     answers = found["scores"] | beam.Map(lambda row: print(row.task, row.label, row.n_workers))
+    t1 yes 3
+    t2 no 1
 
     Attributes:
         settings: how labels become skills and answers.
@@ -61,7 +61,8 @@ class AggregateLabels(beam.PTransform):
         }
         blocks = AggregateBlocks(self.settings, self.prior_skills, self.threads)
         found = joined["blocks"] | "AggregateBlocks" >> blocks
-        rejects = (joined["rejects"], found["rejects"]) | "FlattenAllRejects" >> beam.Flatten()
+        contradictions = found["rejects"] | "DropNames" >> beam.Map(lambda named: named[1])
+        rejects = (joined["rejects"], contradictions) | "FlattenAllRejects" >> beam.Flatten()
         counts = (joined["counts"], found["counts"]) | "FlattenAllCounts" >> beam.Flatten()
         results = {
             name: found[name] | f"Rows{name.capitalize()}" >> beam.FlatMap(_rows, record)

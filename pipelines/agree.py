@@ -29,7 +29,8 @@ class CountAgreements(beam.PTransform):
     """Counts, for each pair of workers, their common tasks and their agreements.
 
     Input: pairs of a shard's number and its blocks. Output: "shards", tokens of compact task shards with one label per
-    task and worker; "edges", the token of one frame of `EdgeCounts` a window; "rejects" and "counts".
+    task and worker; "edges", the token of one frame of `EdgeCounts` a window; "rejects", pairs of
+    a name and a table; "counts".
     """
 
     repeats: str = "last"
@@ -101,18 +102,19 @@ class _GroupTasksFn(ThreadedFn):
         place = Place(window, timestamp)
         return self.submit((element[0], list(element[1]), self._totals.at(place)), place)
 
-    def work(self, number: int, tokens: list[bytes], total: _BundleTotal) -> tuple[bytes, tuple[Contradiction, ...]]:
+    def work(self, number: int, tokens: list[bytes], total: _BundleTotal) -> tuple[bytes, Grouping]:
         blocks = [LabelBlock.from_bytes(self._spill.get(token)) for token in tokens]
         grouping = group_blocks(number, blocks, self._repeats)
         total.add(grouping)
         progress.add("count agreements", grouping.counts["labels_used"])
-        return self._spill.put(grouping.shard.to_bytes())[0], grouping.contradictions
+        return self._spill.put(grouping.shard.to_bytes())[0], grouping
 
-    def emit(self, result: tuple[bytes, tuple[Contradiction, ...]], place: Place) -> Iterable[tuple[str, Any]]:
-        token, contradictions = result
+    def emit(self, result: tuple[bytes, Grouping], place: Place) -> Iterable[tuple[str, Any]]:
+        token, grouping = result
         yield "shards", token
-        if contradictions:
-            yield "rejects", to_bytes(reject_table([_reject_of(one) for one in contradictions]))
+        if grouping.contradictions:
+            rows = [_reject_of(one) for one in grouping.contradictions]
+            yield "rejects", (f"shard-{grouping.shard.number:05d}", to_bytes(reject_table(rows)))
 
     def close(self) -> Iterable[tuple[str, Any, Place]]:
         for total, place in self._totals.items():

@@ -33,7 +33,8 @@ class LabelBlock:
         task: (labels,) ids.
         worker, workers: (labels,) codes, and the ids they stand for.
         label, classes: (labels,) codes, and the classes they stand for.
-        time: (labels,) microseconds, `NO_TIME` where unknown; None when no label has a time.
+        time: (labels,) integers that grow with time (see `pipelines.times`), `NO_TIME` where unknown; None when no
+            label has one.
         path: what the source is called.
     """
 

@@ -70,8 +70,8 @@ class Model:
         return NameIndex(self.workers)
 
     def places(self, workers: pa.LargeStringArray) -> NDArray[np.int64]:
-        """(workers,) where `workers` stand in the model; 0 for those without a counted label anywhere."""
-        return np.maximum(self._index.find(workers), 0)
+        """(workers,) where `workers` stand in the model; -1 for those without a counted label anywhere."""
+        return self._index.find(workers)
 
     def class_places(self, classes: pa.LargeStringArray) -> NDArray[np.int64]:
         """(classes,) where `classes` stand in the model; -1 for a class that no counted label has."""

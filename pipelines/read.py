@@ -22,8 +22,8 @@ FORMATS: dict[str, ModuleType] = {"parquet": parquet, "avro": avro, "csv": csv, 
 class ReadLabels(beam.PTransform):
     """Reads files of labels or of known answers.
 
-    Input: the pipeline's beginning. Output: label blocks, tagged "blocks"; tables of rejects, tagged "rejects"; counts,
-    tagged "counts".
+    Input: the pipeline's beginning. Output: label blocks, tagged "blocks"; rejects, pairs of a name and a table, tagged
+    "rejects"; counts, tagged "counts".
     """
 
     parts: Sequence[FilePart]
@@ -69,19 +69,20 @@ class _ReadPartsFn(ThreadedFn):
         self, element: bytes, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
         part = unpack_part(element)
-        for lazy in chunks_of(part):
-            yield from self.submit((lazy, part), Place(window, timestamp))
+        for number, lazy in enumerate(chunks_of(part)):
+            yield from self.submit((lazy, part, number), Place(window, timestamp))
 
-    def work(self, lazy: LazyChunk, part: FilePart) -> tuple[Parsed, bytes | None]:
+    def work(self, lazy: LazyChunk, part: FilePart, number: int) -> tuple[Parsed, bytes | None, str]:
         chunk = lazy()
         parsed = parse_chunk(chunk, Origin(part.source, part.path, part.role), self._classes)
         progress.add("read", parsed.counts.get("labels_read", 0))
-        return parsed, None if parsed.block is None else parsed.block.to_bytes()
+        name = f"{part.role}-{part.source:05d}-{part.first:012d}-{number:05d}"
+        return parsed, None if parsed.block is None else parsed.block.to_bytes(), name
 
-    def emit(self, result: tuple[Parsed, bytes | None], place: Place) -> Iterable[tuple[str, Any]]:
-        parsed, block = result
+    def emit(self, result: tuple[Parsed, bytes | None, str], place: Place) -> Iterable[tuple[str, Any]]:
+        parsed, block, name = result
         if block is not None:
             yield "blocks", block
         if parsed.rejects is not None:
-            yield "rejects", parsed.rejects
+            yield "rejects", (name, parsed.rejects)
         yield "counts", pack_counts(parsed.counts)

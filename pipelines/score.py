@@ -97,13 +97,14 @@ class _ScoreFn(ThreadedFn):
 def score_shard(shard: TaskShard, model: Model, settings: AggregateSettings) -> tuple[pa.Table, Counter[str]]:
     """The answers to the tasks of one shard, and their counts."""
     place, class_place = model.places(shard.workers), model.class_places(shard.classes)
+    weights, standing = np.append(model.weights, 0.0)[place], np.append(model.standing, 0)[place]
     gold = gold_code(shard.workers)
     labels = TaskLabels(
         shard.labels.starts, shard.labels.worker, class_place[shard.labels.label], len(place), model.n_classes
     )
     found = score_tasks(
         labels,
-        model.weights[place],
+        weights,
         n_classes=model.n_classes,
         rule=settings.multiclass,
         class_prior=model.class_prior if len(model.class_prior) else None,
@@ -112,7 +113,7 @@ def score_shard(shard: TaskShard, model: Model, settings: AggregateSettings) -> 
     )
     has_gold = np.bincount(labels.task[labels.worker == gold], minlength=labels.n_tasks) if gold >= 0 else 0
     n_workers = labels.sizes - has_gold
-    status = _status_of(labels, found, n_workers, has_gold, model.standing[place], settings.min_labels)
+    status = _status_of(labels, found, n_workers, has_gold, standing, settings.min_labels)
     return _table_of(shard, model, found, n_workers, status)
 
 
@@ -137,7 +138,7 @@ def _table_of(
     shard: TaskShard, model: Model, found: TaskScores, n_workers: NDArray[np.int64], status: NDArray[np.uint8]
 ) -> tuple[pa.Table, Counter[str]]:
     answered = n_workers > 0
-    classes = model.classes.cast(pa.string())
+    classes = model.classes.cast(pa.string()) if len(model.classes) else pa.array([""])
     label = np.minimum(found.answer, max(len(classes) - 1, 0))
     columns = {
         "task": shard.task,

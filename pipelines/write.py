@@ -1,6 +1,5 @@
 """Writing: tables in, files out, each written beside its place and moved there when it is whole."""
 
-import hashlib
 import io
 import json
 import os
@@ -23,7 +22,6 @@ from pipelines.sources.storage import is_local
 from pipelines.tables import from_bytes
 from pipelines.threaded import Place, ThreadedFn
 
-ENDINGS = {"parquet": "parquet", "avro": "avro", "csv": "csv", "jsonl": "jsonl"}
 _FEW_VALUES = ("label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b")
 
 
@@ -31,7 +29,8 @@ _FEW_VALUES = ("label", "status", "model", "reason", "source", "verdict", "worke
 class WriteTables(beam.PTransform):
     """Writes each table to a file of its own.
 
-    Input: pairs of a part's number, which names the file, and a table; or tables alone, whose content names the file.
+    Input: pairs of a part's number or name, which names the file, and a table. A part that is written again replaces
+    itself.
     Output: counts of the rows written, by file.
     """
 
@@ -51,11 +50,10 @@ class _WriteFn(ThreadedFn):
         super().__init__(threads)
         self._name, self._folder, self._kind = name, folder, kind
 
-    def work(self, element: Any) -> dict[str, int]:
-        part, data = element if isinstance(element, tuple) else (None, element)
-        number = hashlib.sha256(data).hexdigest()[:20] if part is None else f"{part:05d}"
+    def work(self, element: tuple[int | str, bytes]) -> dict[str, int]:
+        part, data = element
         table = from_bytes(data)
-        path = f"{self._name}/part-{number}.{ENDINGS[self._kind]}"
+        path = f"{self._name}/part-{part if isinstance(part, str) else f'{part:05d}'}.{self._kind}"
         write_table(table, FileSystems.join(self._folder, path), self._kind, self._name)
         return {f"rows:{path}": table.num_rows}
 

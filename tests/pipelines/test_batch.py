@@ -71,6 +71,17 @@ def test_every_output_format_holds_the_same_rows(labels, tmp_path, kind):
     assert all(set(one) == {"x", "y"} and abs(sum(one.values()) - 1) < 1e-12 for one in maps)
 
 
+def test_one_file_given_as_labels_and_as_gold_has_its_rejects_twice(labels, tmp_path):
+    result = batch.run(BatchSettings((labels,), str(tmp_path / "run"), gold=(labels, labels)))
+    counts = result.manifest["counts"]
+    assert (counts["labels_rejected"], counts["gold_rejected"]) == (1, 0)
+    Path(labels).write_text(ROWS + ",ann,x\n", "utf-8")
+    result = batch.run(BatchSettings((labels,), str(tmp_path / "run"), gold=(labels,), overwrite=True))
+    counts = result.manifest["counts"]
+    rejected = counts["labels_rejected"] + counts["gold_rejected"]
+    assert rejected == 3 == ds.dataset(tmp_path / "run" / "rejects").count_rows()
+
+
 def test_a_label_lost_on_the_way_fails_the_run_and_leaves_nothing(labels, tmp_path, monkeypatch):
     whole = batch._read_json
 

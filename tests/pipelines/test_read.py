@@ -55,8 +55,9 @@ def test_rejects_tell_the_file_and_the_position_and_the_rest_goes_on(tmp_path):
     gold = write(tmp_path, "gold.csv", b"task,label\nt,\n")
     parts = plan_inputs(BatchSettings((str(labels),), "out", gold=(str(gold),))).parts
 
-    def rows(data):
-        return [(row["source"], row["position"], row["reason"]) for row in from_bytes(data).to_pylist()]
+    def rows(named):
+        _, table = named
+        return [(row["source"], row["position"], row["reason"]) for row in from_bytes(table).to_pylist()]
 
     expected = [
         (str(labels), 2, "missing-task"),
