@@ -25,7 +25,7 @@ def make_environment() -> bool:
     if made_from.exists() and made_from.read_text() == wanted:
         return False
     subprocess.run([str(UV), "venv", "--quiet", "--clear", "--python", sys.executable, str(FOLDER)], check=True)
-    sync = [str(UV), "pip", "sync", "--quiet", "--require-hashes", str(LOCK)]
+    sync = [str(UV), "pip", "sync", "--compile-bytecode", "--quiet", "--require-hashes", str(LOCK)]
     subprocess.run(sync, check=True, env={**os.environ, "VIRTUAL_ENV": str(FOLDER)})
     made_from.write_text(wanted)
     return True
