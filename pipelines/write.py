@@ -22,7 +22,9 @@ from pipelines.sources.storage import is_local
 from pipelines.tables import from_bytes
 from pipelines.threaded import Place, ThreadedFn
 
-_FEW_VALUES = ("label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b")
+_FEW_VALUES = (
+    "label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b", "n_labels", "n_workers",
+)  # fmt: skip
 
 
 @dataclass
@@ -89,8 +91,7 @@ def _write_parquet(table: pa.Table, sink: Any, record: str) -> None:
     pq.write_table(
         table,
         sink,
-        compression="zstd",
-        compression_level=1,
+        compression={f.name: "zstd" for f in table.schema if not pa.types.is_floating(f.type)},  # floats hardly shrink
         use_dictionary=coded,
         write_statistics=coded,
         store_schema=False,  # a dictionary-encoded column is text to every reader
