@@ -2,7 +2,7 @@
 
 Everything is first written to ``_staging`` inside the folder. When the run has finished, its tables are moved to their
 places and ``manifest.json`` is written last: a folder without a manifest holds no finished run. A run that fails leaves
-the result of an earlier one as it was.
+the result of an earlier one as it was; one that is killed while the tables change places is undone by the next run.
 """
 
 import json
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InvalidSettingError
@@ -25,7 +24,7 @@ MANIFEST = "manifest.json"
 STAGING = "_staging"
 FORMAT_VERSION = 1
 _OWNER = "owner.json"
-_LEFT = "_replaced"
+_REPLACED = "_replaced"
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,7 @@ class RunFolder:
         """Makes room for a new run; raises `InvalidSettingError` when there is none."""
         if is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
             raise InvalidSettingError(f"--output {self.path} is a file; give a folder.")
-        if not overwrite and FileSystems.exists(self.manifest):
-            raise InvalidSettingError(
-                f"--output {self.path} holds a finished run. Give another folder, or --overwrite to replace it."
-            )
+        self._refuse_if_finished(overwrite)
         if not is_local(self.path):
             self._delete_under(self.staging)
             return
@@ -61,6 +57,8 @@ class RunFolder:
                 f"--output {self.path} holds {foreign!r}, which no run wrote. Give an empty or a new folder."
             )
         self._refuse_if_busy()
+        self._restore()
+        self._refuse_if_finished(overwrite)
         shutil.rmtree(self.staging, ignore_errors=True)
         try:
             os.makedirs(os.path.join(self.staging, "blocks"))
@@ -70,21 +68,22 @@ class RunFolder:
         Path(self.staging, _OWNER).write_text(json.dumps(owner), "utf-8")
 
     def commit(self, manifest: Mapping[str, Any]) -> None:
-        """Moves the tables to their places and writes the manifest, last."""
-        if FileSystems.exists(self.manifest):
-            FileSystems.delete([self.manifest])
-        for name in TABLES:
-            source, target = FileSystems.join(self.staging, name), FileSystems.join(self.path, name)
-            if is_local(self.path):
-                if os.path.isdir(target):
-                    os.replace(target, os.path.join(self.staging, f"{_LEFT}-{name}"))
-                os.replace(source, target)
-            else:
-                self._delete_under(target)
-                files = self._files_under(source)
-                FileSystems.rename(files, [target + path[len(source) :] for path in files])
-        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        write_file(self.manifest, lambda sink: sink.write(text.encode()))
+        """Moves the tables to their places and writes the manifest, last; an earlier run comes back if that fails."""
+        if not is_local(self.path):
+            self._commit_remotely(manifest)
+            return
+        os.mkdir(self._replaced)
+        try:
+            for name in (MANIFEST, *TABLES):
+                if os.path.lexists(os.path.join(self.path, name)):
+                    os.replace(os.path.join(self.path, name), os.path.join(self._replaced, name))
+            for name in TABLES:
+                os.replace(os.path.join(self.staging, name), os.path.join(self.path, name))
+            self._write_manifest(manifest, self.staging)
+            os.replace(os.path.join(self.staging, MANIFEST), self.manifest)
+        except BaseException:
+            self._restore()
+            raise
         self.abandon()
 
     def abandon(self) -> None:
@@ -96,11 +95,51 @@ class RunFolder:
         else:
             self._delete_under(self.staging)
 
+    @property
+    def _replaced(self) -> str:
+        """Where the tables of an earlier run are while the new ones take their places."""
+        return os.path.join(self.staging, _REPLACED)
+
+    def _restore(self) -> None:
+        """Undoes an exchange that did not come to its end: without a manifest nothing in place is part of a run."""
+        if not os.path.isdir(self._replaced) or os.path.exists(self.manifest):
+            return
+        for name in (*TABLES, MANIFEST):
+            kept, place = os.path.join(self._replaced, name), os.path.join(self.path, name)
+            if name in TABLES and not os.path.isdir(os.path.join(self.staging, name)):
+                shutil.rmtree(place, ignore_errors=True)  # the new one
+            if os.path.lexists(kept):
+                os.replace(kept, place)
+
+    def _commit_remotely(self, manifest: Mapping[str, Any]) -> None:
+        """The same where nothing can be exchanged at once; while it lasts, and if it fails, there is no manifest."""
+        if FileSystems.exists(self.manifest):
+            FileSystems.delete([self.manifest])
+        for name in TABLES:
+            self._delete_under(FileSystems.join(self.path, name))
+        paths = [output["path"] for output in manifest["outputs"]]
+        FileSystems.rename(
+            [FileSystems.join(self.staging, path) for path in paths],
+            [FileSystems.join(self.path, path) for path in paths],
+        )
+        self._write_manifest(manifest, self.path)
+        self.abandon()
+
+    def _write_manifest(self, manifest: Mapping[str, Any], folder: str) -> None:
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        write_file(FileSystems.join(folder, MANIFEST), lambda sink: sink.write(text.encode()))
+
     def _foreign(self) -> str | None:
         known = {MANIFEST, STAGING, *TABLES}
         if not os.path.isdir(self.path):
             return None
         return next((name for name in sorted(os.listdir(self.path)) if name not in known), None)
+
+    def _refuse_if_finished(self, overwrite: bool) -> None:
+        if not overwrite and FileSystems.exists(self.manifest):
+            raise InvalidSettingError(
+                f"--output {self.path} holds a finished run. Give another folder, or --overwrite to replace it."
+            )
 
     def _refuse_if_busy(self) -> None:
         try:
@@ -112,14 +151,10 @@ class RunFolder:
                 f"--output {self.path} is being written by another run (process {owner['pid']}). Wait for it to end."
             )
 
-    def _files_under(self, folder: str) -> list[str]:
-        return [one.path for one in FileSystems.match([FileSystems.join(folder, "*")])[0].metadata_list]
-
     def _delete_under(self, folder: str) -> None:
-        try:
-            FileSystems.delete([FileSystems.join(folder, "*")])
-        except (BeamIOError, OSError):
-            return
+        found = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
+        if found:
+            FileSystems.delete([one.path for one in found])
 
 
 def _is_alive(pid: int) -> bool:

@@ -5,6 +5,7 @@ import io
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 
 FILES: dict[str, bytes] = {}
+FAIL_ON: list[str] = []
 
 
 class MemoryFileSystem(FileSystem):
@@ -42,7 +43,36 @@ class MemoryFileSystem(FileSystem):
     def checksum(self, path):
         return f"of {path}"
 
+    def create(self, path, mime_type="", compression_type=""):
+        return _Written(path)
+
+    def rename(self, source_file_names, destination_file_names):
+        for source, destination in zip(source_file_names, destination_file_names, strict=True):
+            if FAIL_ON and FAIL_ON[0] in destination:
+                raise BeamIOError("out of order", {destination: OSError("out of order")})
+            FILES[destination] = FILES.pop(source)
+
+    def delete(self, paths):
+        for path in paths:
+            del FILES[path]
+
+    def metadata(self, path):
+        return FileMetadata(path, len(FILES[path]))
+
     def _unused(self, *_):
         raise NotImplementedError
 
-    mkdirs = create = copy = rename = last_updated = metadata = delete = _unused
+    mkdirs = copy = last_updated = _unused
+
+
+class _Written(io.BytesIO):
+    """A file that is there when it is closed."""
+
+    def __init__(self, path):
+        super().__init__()
+        self._path = path
+
+    def close(self):
+        if not self.closed:
+            FILES[self._path] = self.getvalue()
+        super().close()

@@ -5,12 +5,12 @@ import hashlib
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
-from crowdcore.uncertainty import skill_intervals
 
 from crowdcore.edges import EdgeCounts
 from crowdcore.labels import group_labels
 from crowdcore.pgd import fit_skills
 from crowdcore.scores import score_tasks, vote_weights
+from crowdcore.uncertainty import skill_intervals
 
 
 def encoded(texts):

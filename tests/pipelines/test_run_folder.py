@@ -83,3 +83,50 @@ def test_a_file_is_no_folder(tmp_path):
         RunFolder(str(tmp_path / "file")).open(False)
     with pytest.raises(InvalidSettingError, match="cannot be made"):
         RunFolder(str(tmp_path / "file" / "run")).open(False)
+
+
+def exchange_steps():
+    """Every move of a commit that replaces an earlier run: all away, tables in, the manifest written, and moved in."""
+    return range(1 + 2 * len(TABLES) + 2)
+
+
+@pytest.mark.parametrize("step", exchange_steps())
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_earlier_run_survives_a_commit_that_fails_at_any_step(tmp_path, monkeypatch, step, killed):
+    """Failing is undone at once; being killed, which leaves no time for that, by the next run."""
+    staged(tmp_path, "one").commit({"run_id": "a"})
+    before = contents(tmp_path)
+    folder = staged(tmp_path, "two", overwrite=True)
+    moves, move = iter(exchange_steps()), os.replace
+
+    def break_off(source, target):
+        if next(moves) == step:
+            raise OSError("the disk is full")
+        move(source, target)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", break_off)
+        if killed:
+            broken.setattr(RunFolder, "_restore", lambda self: None)
+        else:
+            move_back = RunFolder._restore
+            broken.setattr(RunFolder, "_restore", lambda self: (broken.undo(), move_back(self)))
+        with pytest.raises(OSError, match="the disk is full"):
+            folder.commit({"run_id": "b"})
+    if killed:
+        next_run = RunFolder(str(tmp_path))
+        next_run.open(True)
+        next_run.abandon()
+    else:
+        folder.abandon()
+    assert contents(tmp_path) == before
+
+
+def test_a_first_run_that_fails_on_its_last_step_leaves_nothing(tmp_path, monkeypatch):
+    folder = staged(tmp_path / "run", "one")
+    with monkeypatch.context() as broken:
+        broken.setattr(RunFolder, "_write_manifest", lambda self, manifest, folder: os.stat("/no/such/file"))
+        with pytest.raises(FileNotFoundError):
+            folder.commit({"run_id": "a"})
+    folder.abandon()
+    assert not (tmp_path / "run").exists()
