@@ -16,7 +16,8 @@ True
 True
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,7 @@ class EdgeCounts:
         n_common, n_agree: (edges,) common tasks; those with the same label.
         classes: the labels seen, sorted.
         n_sampled: tasks with so many labels that only a part of their pairs was counted.
+        n_by_class: how many labels each class has; one each when not given.
     """
 
     workers: Names
@@ -52,6 +54,7 @@ class EdgeCounts:
     n_agree: Ints
     classes: tuple[str, ...]
     n_sampled: int = 0
+    n_by_class: tuple[int, ...] = ()
 
     @classmethod
     def zero(cls) -> "EdgeCounts":
@@ -64,19 +67,22 @@ class EdgeCounts:
         """Counts the pairs of `labels`, whose worker codes stand for `workers` and class codes for `classes`."""
         tally = PairTally()
         tally.add(labels)
-        seen = np.flatnonzero(np.bincount(labels.label, minlength=len(classes)))
-        return cls.from_tally(tally, workers, tuple(classes[k] for k in seen.tolist()))
+        n_by_class = np.bincount(labels.label, minlength=len(classes)).tolist()
+        return cls.from_tally(tally, workers, dict(zip(classes, n_by_class, strict=True)))
 
     @classmethod
-    def from_tally(cls, tally: PairTally, workers: Sequence[str] | Names, classes: Iterable[str]) -> "EdgeCounts":
-        """The counts of `tally`, whose worker codes stand for `workers`; workers without a label are left out."""
+    def from_tally(
+        cls, tally: PairTally, workers: Sequence[str] | Names, n_by_class: Mapping[str, int]
+    ) -> "EdgeCounts":
+        """The counts of `tally`, whose worker codes stand for `workers`; who and what has no label is left out."""
         names = np.asarray(workers, object)
         n_labels, n_triples = tally.by_worker(len(names))
         present = np.flatnonzero(n_labels)
         rank = present[np.argsort(names[present], kind="stable")]
         a, b, n_common, n_agree = tally.pairs(rank)
-        found = tuple(sorted(set(classes)))
-        return cls(names[rank], n_labels[rank], n_triples[rank], a, b, n_common, n_agree, found, tally.n_sampled)
+        return cls(
+            names[rank], n_labels[rank], n_triples[rank], a, b, n_common, n_agree, *_split(n_by_class, tally.n_sampled)
+        )
 
     @classmethod
     def sum(cls, parts: Iterable["EdgeCounts"]) -> "EdgeCounts":
@@ -92,17 +98,22 @@ class EdgeCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EdgeCounts):
             return NotImplemented
-        return self.n_sampled == other.n_sampled and all(
+        return (self.n_sampled, self.class_counts) == (other.n_sampled, other.class_counts) and all(
             np.array_equal(mine, theirs) for mine, theirs in zip(self.arrays(), other.arrays(), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Everything that is compared, but for the classes, which only grow."""
+        """The arrays."""
         return (
             self.workers, self.n_labels, self.n_triples, self.first, self.second, self.n_common, self.n_agree,
         )  # fmt: skip
+
+    @property
+    def class_counts(self) -> dict[str, int]:
+        """How many labels each class has."""
+        return dict(zip(self.classes, self.n_by_class or (1,) * len(self.classes), strict=True))
 
     @property
     def n_workers(self) -> int:
@@ -137,9 +148,18 @@ class EdgeCounts:
         present = np.flatnonzero(stays)
         position = np.full(len(names), -1, np.int64)
         position[present] = np.arange(len(present))
-        classes = tuple(sorted({name for part, _ in parts for name in part.classes}))
+        n_by_class: Counter[str] = Counter()
+        for part, sign in parts:
+            for name, n in part.class_counts.items():
+                n_by_class[name] += sign * n
         n_sampled = sum(sign * part.n_sampled for part, sign in parts)
         return cls(
             names[present], n_labels[present], n_triples[present], position[first], position[second],
-            n_common, n_agree, classes, n_sampled,
+            n_common, n_agree, *_split(n_by_class, n_sampled),
         )  # fmt: skip
+
+
+def _split(n_by_class: Mapping[str, int], n_sampled: int) -> tuple[tuple[str, ...], int, tuple[int, ...]]:
+    """The last fields of `EdgeCounts`; classes without a label are left out."""
+    found = sorted((name, n) for name, n in n_by_class.items() if n)
+    return tuple(name for name, _ in found), n_sampled, tuple(n for _, n in found)

@@ -9,7 +9,6 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 
 from crowdcore.edges import EdgeCounts
 from crowdcore.pairs import PairTally
@@ -59,25 +58,25 @@ class _BundleTotal:
 
     tally: PairTally = field(default_factory=PairTally)
     workers: NameIndex = field(default_factory=NameIndex)
-    classes: set[str] = field(default_factory=set)
+    n_by_class: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, grouping: Grouping) -> None:
         """Adds the pairs of a shard."""
         shard = grouping.shard
-        seen = np.bincount(shard.labels.label, minlength=len(shard.classes)) > 0
+        n_by_class = np.bincount(shard.labels.label, minlength=len(shard.classes)).tolist()
         code = self.workers.place(shard.workers)
         n_workers = int(code.max(initial=-1)) + 1
         with self.lock:
-            self.classes.update(shard.classes.filter(pa.array(seen)).to_pylist())
+            self.n_by_class.update(dict(zip(shard.classes.to_pylist(), n_by_class, strict=True)))
             self.counts.update(grouping.counts)
         self.tally.add(replace(shard.labels, worker=code[shard.labels.worker], n_workers=n_workers))
 
     def edges(self) -> bytes:
         """The counts as a frame."""
         workers = self.workers.names.to_numpy(zero_copy_only=False)
-        return pack_edges(EdgeCounts.from_tally(self.tally, workers, self.classes))
+        return pack_edges(EdgeCounts.from_tally(self.tally, workers, self.n_by_class))
 
 
 class _GroupTasksFn(ThreadedFn):

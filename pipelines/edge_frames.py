@@ -25,6 +25,7 @@ def pack_edges(edges: EdgeCounts) -> bytes:
             "n_common": _shrunk(edges.n_common),
             "n_agree": _shrunk(edges.n_agree),
             "n_sampled": np.array([edges.n_sampled]),
+            "n_by_class": np.array(list(edges.class_counts.values()), np.int64),
         }
     )
 
@@ -42,6 +43,7 @@ def unpack_edges(frame: Any) -> EdgeCounts:
         arrays["n_agree"].astype(np.int64),
         tuple(unpack_texts("classes", arrays).to_pylist()),
         int(arrays["n_sampled"][0]),
+        tuple(arrays["n_by_class"].tolist()),
     )
 
 

@@ -151,3 +151,13 @@ def test_counts_of_all_pairs_and_of_sampled_ones_are_not_equal():
 
 def test_edges_equal_nothing_but_edges():
     assert EdgeCounts.zero() != 0
+
+
+def test_a_class_whose_labels_are_taken_away_again_is_gone():
+    both = group_labels([0, 0, 1], [0, 1, 0], [0, 1, 2], n_tasks=2, n_workers=2, n_classes=3).labels
+    extra = group_labels([0], [0], [2], n_tasks=1, n_workers=2, n_classes=3).labels
+    whole = EdgeCounts.of(both, ["ann", "bob"], "xyz")
+    part = whole - EdgeCounts.of(extra, ["ann", "bob"], "xyz")
+    assert (whole.classes, part.classes) == (("x", "y", "z"), ("x", "y"))
+    assert whole.class_counts == {"x": 1, "y": 1, "z": 1}
+    assert part != whole
