@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crowdcore.errors import InvalidLabelsError, InvalidOptionError
+from crowdcore.options import REPEATS
 
-REPEATS = ("last", "first", "error")
 _DIGIT_BITS = 16
 
 Ints = NDArray[np.int64]

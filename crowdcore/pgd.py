@@ -36,11 +36,11 @@ from numpy.typing import ArrayLike
 from crowdcore.edges import EdgeCounts, Names
 from crowdcore.errors import InvalidOptionError
 from crowdcore.graph import GOLD, WorkerGraph
+from crowdcore.options import SOLVERS
 from crowdcore.problem import AgreementProblem
 from crowdcore.solution import Solution, solve
 from crowdcore.weights import Floats, pair_weights
 
-SOLVERS = ("newton", "paper")
 _DOUBT = 6.0
 
 

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from crowdcore.errors import InvalidOptionError
 from crowdcore.labels import Ints, TaskLabels
+from crowdcore.options import RULES
 
-RULES = ("one-coin", "one-vs-rest")
 GOLD_WEIGHT = float(1 << 20)
 _GRAIN = float(1 << 30)
 _DENSE_CLASSES = 64

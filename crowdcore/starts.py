@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from crowdcore.errors import InvalidOptionError
+from crowdcore.options import STARTS
 from crowdcore.problem import AgreementProblem, symmetric_product
 from crowdcore.weights import Floats
 
-STARTS = ("auto", "half", "spectral", "tree", "random")
 _HALF = 0.5
 _SPARSE = 20
 _POWER_ROUNDS = 20

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crowdcore.errors import InvalidOptionError
-
-WEIGHTS = ("identity", "binary", "squared", "saturating")
+from crowdcore.options import WEIGHTS
 
 Floats = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from pipelines.shard import ShardByTask
 from pipelines.solve import SolveSkills
 from pipelines.spill import Spill
 from pipelines.tables import rows_of
+from schemas import TABLES
 
 DEFAULT_SHARDS = 16
-_RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph"}
 
 
 @dataclass
@@ -66,7 +66,8 @@ class AggregateLabels(beam.PTransform):
         counts = (joined["counts"], found["counts"]) | "FlattenAllCounts" >> beam.Flatten()
         results = {
             name: found[name] | f"Rows{name.capitalize()}" >> beam.FlatMap(_rows, record)
-            for name, record in _RECORDS.items()
+            for name, record in TABLES.items()
+            if name != "rejects"
         }
         results["rejects"] = rejects | "RowsRejects" >> beam.FlatMap(lambda data: rows_of("reject", data))
         results["counts"] = counts | "AddCounts" >> AddCounts() | "ReadCounts" >> beam.Map(json.loads)

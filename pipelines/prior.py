@@ -5,7 +5,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
-from pipelines.inputs import SUFFIXES, ending_of, find_files
+from pipelines.inputs import SUFFIXES, InputFile, ending_of, find_files
 from pipelines.read import FORMATS, READ_ERRORS
 from pipelines.sources import Chunk, FilePart
 from pipelines.texts import OK, texts_of
@@ -15,16 +15,24 @@ _COLUMNS = (("worker", "worker"), ("skill", "skill"))
 
 def read_prior_skills(path: str) -> dict[str, float]:
     """The skills in a finished run's folder or in a file; none for an empty path. A worker's last skill counts."""
-    if not path:
-        return {}
-    if FileSystems.exists(FileSystems.join(path, "manifest.json")):
-        path = FileSystems.join(path, "skills")
     skills: dict[str, float] = {}
-    for file, size in find_files([path], "--prior-skills"):
-        skills |= _read(file) if size else {}
-    if not skills:
+    for file in prior_files(path):
+        skills |= _read(file.path) if file.size_bytes else {}
+    if path and not skills:
         raise InputError(f"--prior-skills {path} holds no skills. Give a finished run or a file with worker and skill.")
     return skills
+
+
+def prior_files(path: str) -> list[InputFile]:
+    """The files of a finished run's skills, or the file or files that `path` names; none for an empty path."""
+    if not path:
+        return []
+    if FileSystems.exists(FileSystems.join(path, "manifest.json")):
+        path = FileSystems.join(path, "skills")
+    return [
+        InputFile(file, "prior-skills", SUFFIXES.get(ending_of(file), ""), size, _COLUMNS)
+        for file, size in find_files([path], "--prior-skills")
+    ]
 
 
 def _read(path: str) -> dict[str, float]:

@@ -18,7 +18,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InvalidSettingError
 from pipelines.sources.storage import is_local
-from pipelines.write import TABLES, write_file
+from pipelines.write import write_file
+from schemas import TABLES
 
 MANIFEST = "manifest.json"
 STAGING = "_staging"

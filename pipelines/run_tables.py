@@ -18,8 +18,6 @@ from pipelines.read import READ_ERRORS
 from pipelines.run_folder import FORMAT_VERSION, MANIFEST
 from pipelines.sources.storage import open_file
 
-_RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
-TABLES = tuple(_RECORDS)
 _CSV_BLOCK_BYTES = 256 << 20
 
 
@@ -40,7 +38,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
 
 def read_table(folder: str, name: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The table called `name` of the run in `folder`: all columns of its schema, or `columns` only."""
-    schema = schemas.arrow_schema(_RECORDS[name])
+    schema = schemas.arrow_schema(schemas.TABLES[name])
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     files = find_files([FileSystems.join(folder, name)], "RUN")
     return pa.concat_tables([_read_file(path, wanted) for path, _ in files])

@@ -2,14 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from crowdcore.options import REPEATS, RULES, SOLVERS, STARTS, WEIGHTS
 from pipelines.errors import InvalidSettingError
 
 MODELS = ("one-coin",)
-WEIGHTS = ("identity", "binary", "squared", "saturating")
-SOLVERS = ("newton", "paper")
-STARTS = ("auto", "half", "spectral", "random")
-MULTICLASS = ("one-coin", "one-vs-rest")
-REPEATS = ("last", "first", "error")
+MULTICLASS = RULES
 INPUT_FORMATS = ("auto", "parquet", "avro", "csv", "jsonl")
 OUTPUT_FORMATS = ("parquet", "avro", "csv", "jsonl")
 FIELDS = ("task", "worker", "label", "time")
@@ -25,8 +22,9 @@ class AggregateSettings:
             saturating N / (1 + N / saturation).
         saturation: n0 of the saturating weights.
         solver: "newton" (fast) or "paper" (the paper's update, worker by worker).
-        start: "half" (all skills at 0.5), "spectral", "random", or "auto": several, the lowest loss wins.
-        seed: of the random starts.
+        start: "half" (all skills at 0.5), "spectral", "tree", "random", or "auto": several, the lowest loss wins, where
+            each worker worse than guessing counts against a start; beyond a million edges it is "half".
+        seed: of the spectral and random starts.
         multiclass: "one-coin" (log of the likelihood ratio) or "one-vs-rest" (the paper's).
         classes: the classes, if known; labels outside them are rejected. Empty: the labels seen.
         class_prior: (class, frequency) pairs for all of `classes`; empty: all alike.
@@ -35,7 +33,7 @@ class AggregateSettings:
         min_labels: tasks with fewer workers get the status too-few-labels.
         confidence: of the intervals of the skills.
         probabilities: whether each score row holds the probability of every class.
-        shards: how many parts the tasks are split into; 0: chosen from the size of the input.
+        shards: how many parts the tasks are split into; 0: chosen from the size of the input files, 16 for rows.
     """
 
     model: str = "one-coin"

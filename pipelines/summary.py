@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.run_tables import TABLES, read_table
+import schemas
+from pipelines.run_tables import read_table
 from pipelines.terminal import Block, Facts, Grid, Notes, shown
 
 FEW_LABELS = 5
@@ -152,13 +153,13 @@ def _warnings(manifest: Mapping[str, Any]) -> Iterator[str]:
     elif len(manifest["classes"]) == 1:
         yield "All labels are of one class, so nothing tells good workers from bad ones."
     if fit.get("converged") == "false":
-        yield f"The solver stopped before it converged: {fit['reason']}."
+        yield f"The solver stopped before it converged: {fit['reason']}"
     if counts.get("tasks_sampled"):
         yield f"{counts['tasks_sampled']:,} tasks have so many labels that only a sample of their pairs was counted."
 
 
 def _files(path: str, manifest: Mapping[str, Any]) -> Facts:
-    rows = dict.fromkeys(TABLES, 0)
+    rows = dict.fromkeys(schemas.TABLES, 0)
     for output in manifest["outputs"]:
         rows[output["path"].partition("/")[0]] += output["rows"]
     seconds = (manifest["finished_at_us"] - manifest["started_at_us"]) / 1e6

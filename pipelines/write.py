@@ -64,8 +64,8 @@ class _WriteFn(ThreadedFn):
 
 
 def write_table(table: pa.Table, path: str, kind: str, record: str) -> None:
-    """Writes `table`, whose rows are those of the record `record`, to `path`; a file of that name is replaced."""
-    name = _RECORDS[record]
+    """Writes `table`, a part of the run's table `record`, to `path`; a file of that name is replaced."""
+    name = schemas.TABLES[record]
     plain = table if kind == "parquet" else table.cast(schemas.arrow_schema(name))
     write_file(path, lambda sink: _WRITERS[kind](plain, sink, name))
 
@@ -121,5 +121,3 @@ def _write_jsonl(table: pa.Table, sink: Any, record: str) -> None:
 
 
 _WRITERS = {"parquet": _write_parquet, "avro": _write_avro, "csv": _write_csv, "jsonl": _write_jsonl}
-_RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
-TABLES = tuple(_RECORDS)

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 NAMES = ("label", "gold", "edge", "skill", "score", "graph", "reject", "manifest")
+TABLES = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
 FOLDER = Path(__file__).parent
 
 _ARROW = {

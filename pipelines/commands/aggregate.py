@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from crowdcore.options import REPEATS, SOLVERS, STARTS, WEIGHTS
 from pipelines import progress
 from pipelines.arguments import CommandParser, number, whole_number
 from pipelines.errors import InvalidSettingError
@@ -14,10 +15,6 @@ from pipelines.settings import (
     MODELS,
     MULTICLASS,
     OUTPUT_FORMATS,
-    REPEATS,
-    SOLVERS,
-    STARTS,
-    WEIGHTS,
     AggregateSettings,
     BatchSettings,
     parse_columns,
@@ -208,12 +205,11 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         from pipelines.beam_options import check_beam_options
 
         check_beam_options(beam_args)
-    from pipelines import batch
+    from pipelines import batch, runners
     from pipelines.run_tables import read_table
     from pipelines.summary import RunTables, summarise
 
-    runner = _runner_outside(beam_args, batch.IN_PROCESS)
-    progress.reset()
+    runner = _runner_outside(beam_args, runners.IN_PROCESS)
     with show_progress(ProgressLine(progress.done, runner), wanted=not (args.quiet or args.json)):
         result = batch.run(settings, beam_args)
     if args.json:

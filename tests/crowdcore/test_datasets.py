@@ -1,6 +1,7 @@
 """Error on public datasets, which are not part of the repository."""
 
 import csv
+import os
 from functools import cache
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from crowdcore.labels import group_labels
 from crowdcore.pgd import fit_skills
 from crowdcore.scores import score_tasks, vote_weights
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("CROWDBEAM_DATA", BESIDE))
+PAPER = {"rte1": 0.07, "temp": 0.054, "dogs": 0.166, "web": 0.1623}  # its table of benchmark datasets, column PGD
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the datasets are not beside the repository (../shared/data)")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the datasets are neither in $CROWDBEAM_DATA nor beside the repository (../shared/data)"
+)
 
 
 @cache
@@ -48,13 +53,15 @@ def error_of(name, rule="one-coin", **options):
 @pytest.mark.parametrize("start", ["half", "auto"])
 @pytest.mark.parametrize(("name", "bar"), [("rte1", 0.0725), ("temp", 0.0628), ("dogs", 0.1675), ("web", 0.172)])
 @pytest.mark.parametrize("rule", ["one-coin", "one-vs-rest"])
-def test_identity_weights_reach_the_papers_error(name, bar, rule, start):
-    assert error_of(name, rule, start=start) <= bar
+def test_identity_weights_stay_within_the_projects_bars_and_a_point_of_the_paper(name, bar, rule, start):
+    error = error_of(name, rule, start=start)
+    assert error <= bar
+    assert error <= PAPER[name] + 0.01
 
 
 @pytest.mark.parametrize("start", ["half", "auto"])
-def test_saturating_weights_reach_the_papers_error_on_temp(start):
-    assert error_of("temp", weights="saturating", start=start) <= 0.052
+def test_saturating_weights_beat_the_papers_error_on_temp(start):
+    assert error_of("temp", weights="saturating", start=start) <= 0.052 < PAPER["temp"]
 
 
 def test_both_solvers_agree_on_real_labels():

@@ -122,23 +122,6 @@ def test_settings_reach_every_stage():
         assert_that(found["rejects"] | beam.Map(lambda row: row.reason), equal_to(["label-not-in-classes"]))
 
 
-def test_step_names_are_an_api():
-    pipeline = beam.Pipeline(RUNNER)
-    _ = pipeline | "Create" >> beam.Create([]) | "Aggregate" >> AggregateLabels()
-    names: set[str] = set()
-
-    class Names(beam.pipeline.PipelineVisitor):
-        def visit_transform(self, node):
-            names.add(node.full_label.removeprefix("Aggregate/").split("/ParDo(")[0])
-
-        enter_composite_transform = visit_transform
-
-    pipeline.visit(Names())
-    stages = {"ParseLabels", "AggregateBlocks/ShardByTask", "AggregateBlocks/CountAgreements"}
-    stages |= {"AggregateBlocks/SolveSkills", "AggregateBlocks/ScoreTasks", "AddCounts"}
-    assert stages <= names
-
-
 def test_a_collection_of_the_wrong_type_is_refused_before_running():
     from pipelines.shard import ShardByTask
 

@@ -8,7 +8,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import schemas
-from pipelines import batch
+from pipelines import batch, manifest
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.settings import AggregateSettings, BatchSettings
 
@@ -24,19 +24,19 @@ def labels(tmp_path):
 
 def test_the_manifest_is_a_record_of_its_schema_and_tells_all(labels, tmp_path):
     result = batch.run(BatchSettings((labels,), str(tmp_path / "run")))
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
-    assert manifest == result.manifest
-    assert fastavro.validate(manifest, schemas.avro_schema("manifest"), strict=True)
-    counts = manifest["counts"]
+    account = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert account == result.manifest
+    assert fastavro.validate(account, schemas.avro_schema("manifest"), strict=True)
+    counts = account["counts"]
     assert (counts["labels_read"], counts["labels_used"], counts["labels_repeated"], counts["labels_rejected"]) == (
         7, 6, 0, 1,
     )  # fmt: skip
     assert counts["labels_rejected.missing-worker"] == 1
-    assert manifest["classes"] == ["x", "y"]
-    assert manifest["settings"]["runner"] == "FnApiRunner"
-    assert [file["path"] for file in manifest["inputs"]] == [labels]
-    assert manifest["inputs"][0]["size_bytes"] == len(ROWS)
-    for output in manifest["outputs"]:
+    assert account["classes"] == ["x", "y"]
+    assert account["settings"]["runner"] == "FnApiRunner"
+    assert [file["path"] for file in account["inputs"]] == [labels]
+    assert account["inputs"][0]["size_bytes"] == len(ROWS)
+    for output in account["outputs"]:
         file = tmp_path / "run" / output["path"]
         assert file.stat().st_size == output["size_bytes"]
         assert ds.dataset(file).count_rows() == output["rows"]
@@ -83,7 +83,7 @@ def test_one_file_given_as_labels_and_as_gold_has_its_rejects_twice(labels, tmp_
 
 
 def test_a_label_lost_on_the_way_fails_the_run_and_leaves_nothing(labels, tmp_path, monkeypatch):
-    whole = batch._read_json
+    whole = manifest.read_json
 
     def lossy(path):
         found = whole(path)
@@ -91,15 +91,15 @@ def test_a_label_lost_on_the_way_fails_the_run_and_leaves_nothing(labels, tmp_pa
             found["labels_used"] -= 1
         return found
 
-    monkeypatch.setattr(batch, "_read_json", lossy)
+    monkeypatch.setattr(manifest, "read_json", lossy)
     with pytest.raises(RunError, match="7 labels were read, but 5 used, 0 repeated and 1 rejected"):
         batch.run(BatchSettings((labels,), str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
 
 
 def test_an_answer_lost_on_the_way_fails_the_run(labels, tmp_path, monkeypatch):
-    whole = batch._read_json
-    monkeypatch.setattr(batch, "_read_json", lambda path: {**whole(path), "scores": 1})
+    whole = manifest.read_json
+    monkeypatch.setattr(manifest, "read_json", lambda path: {**whole(path), "scores": 1})
     with pytest.raises(RunError, match="2 tasks have labels"):
         batch.run(BatchSettings((labels,), str(tmp_path / "run")))
 
@@ -108,6 +108,16 @@ def test_a_job_service_that_is_not_there_is_told_at_once(labels, tmp_path):
     args = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
     with pytest.raises(InvalidSettingError, match="--job_endpoint localhost:1 does not answer"):
         batch.run(BatchSettings((labels,), str(tmp_path / "run")), args)
+
+
+def test_prior_skills_and_beam_options_are_in_the_manifest_but_no_secret(labels, tmp_path):
+    (tmp_path / "known.csv").write_text("worker,skill\nann,0.9\n", "utf-8")
+    settings = BatchSettings((labels,), str(tmp_path / "run"), prior_skills=str(tmp_path / "known.csv"))
+    args = ["--job_name=night", "--s3_secret_access_key=hush"]
+    account = batch.run(settings, args).manifest
+    assert [file["role"] for file in account["inputs"]] == ["labels", "prior-skills"]
+    assert account["settings"]["job_name"] == "night"
+    assert "hush" not in json.dumps(account)
 
 
 def test_the_number_of_shards_follows_the_size_of_the_input(labels, tmp_path, monkeypatch):

@@ -89,7 +89,7 @@ def test_help_loads_no_heavy_library():
         (["aggregate", "--json=1"], "--json takes no value; write --json alone."),
         (["aggregate", "a", "--output=o", "--seed=x"], "--seed is 'x'; it takes a whole number."),
         (["aggregate", "a", "--output=o", "--saturation=x"], "--saturation is 'x'; it takes a number."),
-        (["aggregate", "a", "--output=o", "--start=x"], "--start is 'x'; it takes auto, half, spectral, random."),
+        (["aggregate", "a", "--output=o", "--start=x"], "--start is 'x'; it takes auto, half, spectral, tree, random."),
         (["aggregate", "a", "--output=o", "--classes=a,,b"], "--classes is 'a,,b'; it takes A,B,... or a JSON list"),
         (["aggregate", "a", "--output=o", "--classes=[a"], "--classes is '[a', which is not JSON"),
         (["aggregate", "a", "--output=o", "--class-prior=a=x"], "--class-prior is 'a=x'; it takes CLASS=FREQUENCY"),

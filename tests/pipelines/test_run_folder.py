@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.errors import InvalidSettingError
 from pipelines.run_folder import RunFolder
-from pipelines.write import TABLES
+from schemas import TABLES
 
 
 def staged(path, content, overwrite=False):

@@ -12,7 +12,7 @@ from pipelines.run_folder import FORMAT_VERSION, MANIFEST, STAGING
 from pipelines.score import STATUSES
 from pipelines.settings import REPEATS
 from pipelines.texts import MAX_BYTES, texts_of
-from pipelines.write import TABLES
+from schemas import TABLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "run-folder.md").read_text("utf-8")
 RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}

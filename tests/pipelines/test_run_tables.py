@@ -7,7 +7,8 @@ from command_line import crowd_rows, run_command, write_rows
 
 import schemas
 from pipelines.errors import InputError
-from pipelines.run_tables import TABLES, read_manifest, read_table
+from pipelines.run_tables import read_manifest, read_table
+from schemas import TABLES
 
 STRANGE = ['comma, "quote"', "line\nbreak", "日本語 🙂", " blanks "]
 RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}

@@ -1,0 +1,151 @@
+"""The manifest: the account of a run, from what the pipeline counted on the way."""
+
+import json
+import platform
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import scipy
+from apache_beam.io.filesystems import FileSystems
+
+import crowdcore
+from pipelines.errors import RunError
+from pipelines.inputs import InputFile
+from pipelines.run_folder import FORMAT_VERSION
+from pipelines.settings import BatchSettings
+from pipelines.tables import table_of
+from pipelines.write import write_table
+from schemas import TABLES
+
+COUNTS, FIT = "counts.json", "fit.json"
+_ALWAYS = ("labels_read", "labels_used", "labels_repeated", "labels_rejected", "tasks", "scores", "workers")
+_SECRETS = ("secret", "password", "token", "credential", "key")
+
+
+class Clock:
+    """When a run began, and how long its parts took."""
+
+    def __init__(self) -> None:
+        self.started_at_us = time.time_ns() // 1000
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Ends the part called `name`."""
+        now = time.perf_counter()
+        self.laps[name] = round(now - self._last, 3)
+        self._last = now
+
+
+def manifest_of(
+    settings: BatchSettings,
+    staging: str,
+    inputs: Sequence[tuple[InputFile, str]],
+    beam_options: Mapping[str, Any],
+    clock: Clock,
+) -> dict[str, Any]:
+    """The account of a run whose tables are in `staging`; raises `RunError` when its counts do not add up.
+
+    Tables that nothing was written to get a file without rows. `inputs` come with their checksums.
+    """
+    counts, rows = _counted(staging)
+    check_balance(counts, rows)
+    for name in TABLES:
+        if not any(path.startswith(f"{name}/") for path in rows):
+            rows[_write_empty(staging, name, settings.output_format)] = 0
+    fit = read_json(FileSystems.join(staging, FIT)) or {"reason": "There were no labels."}
+    clock.lap("account")
+    return {
+        "format_version": FORMAT_VERSION,
+        "run_id": uuid.uuid4().hex,
+        "started_at_us": clock.started_at_us,
+        "finished_at_us": time.time_ns() // 1000,
+        "inputs": [_input_of(file, checksum) for file, checksum in inputs],
+        "settings": _texts({**asdict(settings), **asdict(settings.aggregate), **_shown(beam_options)}),
+        "versions": _versions(),
+        "counts": counts,
+        "classes": json.loads(fit.pop("classes", "[]")),
+        "fit": fit,
+        "timings_s": clock.laps,
+        "outputs": [{"path": path, "size_bytes": _size_of(staging, path), "rows": rows[path]} for path in sorted(rows)],
+    }
+
+
+def check_balance(counts: Mapping[str, int], rows: Mapping[str, int]) -> None:
+    """Fails when a label or an answer went missing on the way."""
+    read, used = counts["labels_read"], counts["labels_used"]
+    repeated, rejected = counts["labels_repeated"], counts["labels_rejected"]
+    if read != used + repeated + rejected:
+        raise RunError(f"{read} labels were read, but {used} used, {repeated} repeated and {rejected} rejected.")
+    written = sum(n for path, n in rows.items() if path.startswith("scores/"))
+    if not counts["tasks"] == counts["scores"] == written:
+        raise RunError(f"{counts['tasks']} tasks have labels, but {written} answers were written.")
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """What a step kept in `path`, or None."""
+    if not FileSystems.exists(path):
+        return None
+    with FileSystems.open(path) as file:
+        found: dict[str, Any] = json.loads(file.read())
+    return found
+
+
+def _counted(staging: str) -> tuple[dict[str, int], dict[str, int]]:
+    """The counts of the run, and the rows of each file."""
+    found = read_json(FileSystems.join(staging, COUNTS)) or {}
+    rows = {name.removeprefix("rows:"): n for name, n in found.items() if name.startswith("rows:")}
+    counts = dict.fromkeys(_ALWAYS, 0) | {name: n for name, n in found.items() if not name.startswith("rows:")}
+    return dict(sorted(counts.items())), rows
+
+
+def _input_of(file: InputFile, checksum: str) -> dict[str, Any]:
+    known = {name: getattr(file, name) for name in ("path", "role", "format", "size_bytes")}
+    return {**known, "checksum": checksum}
+
+
+def _write_empty(staging: str, name: str, kind: str) -> str:
+    path = f"{name}/part-00000.{kind}"
+    write_table(table_of(TABLES[name], {}), FileSystems.join(staging, path), kind, name)
+    return path
+
+
+def _size_of(staging: str, path: str) -> int:
+    (found,) = FileSystems.match([FileSystems.join(staging, path)])[0].metadata_list
+    return int(found.size_in_bytes)
+
+
+def _shown(beam_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Beam's options that were given, without what nobody should read in a manifest."""
+    return {
+        name: "(not shown)" if any(word in name for word in _SECRETS) else value
+        for name, value in beam_options.items()
+        if isinstance(value, (str, int, float, bool, list))
+    }
+
+
+def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in settings.items()
+        if name != "aggregate"
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "crowdbeam": crowdcore.__version__,
+        "apache-beam": beam.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "pyarrow": pa.__version__,
+        "python": platform.python_version(),
+        "platform": sys.platform,
+    }

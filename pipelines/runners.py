@@ -1,0 +1,47 @@
+"""Runners: which one a job runs on, and whether it can be reached."""
+
+import socket
+from collections.abc import Sequence
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, StandardOptions
+
+from pipelines.errors import InvalidSettingError, RunError
+
+DEFAULT_RUNNER = "FnApiRunner"
+IN_PROCESS = ("FnApiRunner", "BundleBasedDirectRunner")
+_TIMEOUT_S = 10
+
+
+def options_of(beam_args: Sequence[str]) -> PipelineOptions:
+    """Beam's options, with a runner; raises `InvalidSettingError` when its job service does not answer."""
+    options = PipelineOptions(list(beam_args))
+    standard = options.view_as(StandardOptions)
+    standard.runner = standard.runner or DEFAULT_RUNNER
+    _check_endpoint(options.view_as(PortableOptions).job_endpoint)
+    return options
+
+
+def is_in_process(options: PipelineOptions) -> bool:
+    """Whether the steps run in this process, and so share its files and its cores."""
+    return options.view_as(StandardOptions).runner in IN_PROCESS
+
+
+def finish(pipeline: beam.Pipeline) -> None:
+    """Runs a pipeline to its end; raises `RunError` when that is not its success."""
+    state = pipeline.run().wait_until_finish()
+    if str(state) not in ("DONE", "None"):
+        raise RunError(f"The Beam job ended as {state}; there is no new result.")
+
+
+def _check_endpoint(endpoint: str | None) -> None:
+    """Fails at once where Beam would wait for minutes for a job service that is not there."""
+    if not endpoint or endpoint == "embed":
+        return
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_TIMEOUT_S).close()
+    except (OSError, ValueError) as error:
+        raise InvalidSettingError(
+            f"--job_endpoint {endpoint} does not answer: {error}. Start the job service, or correct HOST:PORT."
+        ) from error
