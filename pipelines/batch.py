@@ -10,6 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines import progress
 from pipelines.aggregate import AddCounts, AggregateBlocks
+from pipelines.errors import InvalidSettingError
 from pipelines.inputs import InputFile, InputPlan, checksum_of, plan_inputs
 from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
 from pipelines.prior import prior_files, read_prior_skills
@@ -64,9 +65,9 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
     prior = read_prior_skills(settings.prior_skills)
     files = (*inputs.files, *prior_files(settings.prior_skills))
     folder = RunFolder(settings.output)
-    folder.open(settings.overwrite)
-    clock.lap("check")
     try:
+        folder.open(settings.overwrite)
+        clock.lap("check")
         with ThreadPoolExecutor(1) as pool:
             checksums = pool.submit(_checksums, files)
             pipeline = beam.Pipeline(options=options)
@@ -76,6 +77,8 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
             given = options.get_all_options(drop_default=True)
             manifest = manifest_of(settings, folder.staging, checksums.result(), given, clock)
         folder.commit(manifest)
+    except InvalidSettingError:
+        raise  # there was no room: nothing of ours is in the folder
     except BaseException:
         folder.abandon()
         raise

@@ -45,7 +45,7 @@ class RunFolder:
         return str(FileSystems.join(self.path, MANIFEST))
 
     def open(self, overwrite: bool) -> None:
-        """Makes room for a new run; raises `InvalidSettingError` when there is none."""
+        """Makes room for a new run, which `abandon` clears; raises `InvalidSettingError` when there is none."""
         if is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
             raise InvalidSettingError(f"--output {self.path} is a file; give a folder.")
         self._refuse_if_finished(overwrite)
@@ -88,8 +88,10 @@ class RunFolder:
         self.abandon()
 
     def abandon(self) -> None:
-        """Removes what is not part of a finished run."""
+        """Removes what is not part of a finished run, unless another run is at work on it."""
         if is_local(self.path):
+            if self._other_owner():
+                return
             shutil.rmtree(self.staging, ignore_errors=True)
             if os.path.isdir(self.path) and not os.listdir(self.path):
                 os.rmdir(self.path)
@@ -143,14 +145,20 @@ class RunFolder:
             )
 
     def _refuse_if_busy(self) -> None:
+        other = self._other_owner()
+        if other:
+            raise InvalidSettingError(
+                f"--output {self.path} is being written by another run (process {other}). Wait for it to end."
+            )
+
+    def _other_owner(self) -> int:
+        """The process of another run that is at work in this folder, or 0."""
         try:
             owner = json.loads(Path(self.staging, _OWNER).read_text("utf-8"))
         except (OSError, ValueError):
-            return
-        if owner["host"] == socket.gethostname() and owner["pid"] != os.getpid() and _is_alive(owner["pid"]):
-            raise InvalidSettingError(
-                f"--output {self.path} is being written by another run (process {owner['pid']}). Wait for it to end."
-            )
+            return 0
+        here = owner["host"] == socket.gethostname() and owner["pid"] != os.getpid() and _is_alive(owner["pid"])
+        return int(owner["pid"]) if here else 0
 
     def _delete_under(self, folder: str) -> None:
         found = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
