@@ -15,10 +15,11 @@ help:  ## list the targets
 setup: $(READY)  ## make .venv with every locked dependency (quick when it is there)
 
 $(READY): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "crowdbeam needs Python 3.10 or newer; try make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep -oE '^uv==[0-9.]+' $(LOCK))
 	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --compile-bytecode --require-hashes $(LOCK)
-	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --editable .
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q crowdcore pipelines schemas
 	@touch $(READY)
 
@@ -29,8 +30,8 @@ test: setup  ## every test, doctest and README example
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: setup  ## ruff, mypy strict, import-linter
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check --no-cache .
+	@$(BIN)/ruff format --no-cache --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
@@ -44,6 +45,9 @@ bench: setup  ## the figures of the README, measured again (about 20 minutes)
 upgrade: setup  ## lock the newest versions of all dependencies
 	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 		--no-emit-index-url --no-header pyproject.toml --group dev -o $(LOCK)
+	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+		--no-emit-index-url --no-header benchmarks/crowd-kit.in -o benchmarks/crowd-kit.lock
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .cache demo-run build *.egg-info
+	rm -rf $(VENV) .cache demo-run build *.egg-info .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -42,7 +42,7 @@ class Components:
         """The components of the graph whose edges join `first` and `second`."""
         if n_nodes == 0:
             return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
-        if len(first) > 4 * _SAMPLE * n_nodes:
+        if len(first) > 2 * _SAMPLE * n_nodes:
             sample = cls._of(n_nodes, *_some_edges(n_nodes, first, second))
             if sample.n_components == 1 and not sample.bipartite[0]:
                 return sample  # more edges can neither join more nor mend an odd cycle

@@ -66,7 +66,7 @@ class _BundleTotal:
         """Adds the pairs of a shard."""
         shard = grouping.shard
         n_by_class = np.bincount(shard.labels.label, minlength=len(shard.classes)).tolist()
-        code = self.workers.place(shard.workers)
+        code: Any = self.workers.place(shard.workers).astype(np.int32)  # pairs take half the memory
         n_workers = int(code.max(initial=-1)) + 1
         with self.lock:
             self.n_by_class.update(dict(zip(shard.classes.to_pylist(), n_by_class, strict=True)))

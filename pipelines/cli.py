@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 the run failed; 2 bad usage, settings or inputs, and nothi
 there was no usable label; 130 interrupted; 143 ended by SIGTERM.
 """
 
+import atexit
 import difflib
 import gc
 import logging
@@ -13,7 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -63,11 +64,22 @@ class _StoppedError(BaseException):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `crowdbeam` with the given arguments, or those of the process, and returns the exit code."""
     code = _guarded(list(sys.argv[1:] if argv is None else argv))
-    if argv is None and code in (INTERRUPTED, TERMINATED):
-        # Threads that are still at work would keep the process alive until they have finished.
-        sys.stderr.flush()
-        os._exit(code)
+    if argv is None:
+        _leave(code)
     return code
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends the process at once: Python would take a third of a second to free what the system frees anyway.
+
+    After a signal, threads that are still at work would even keep it alive until they have finished.
+    """
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
+    sys.stderr.flush()
+    if code not in (INTERRUPTED, TERMINATED):
+        atexit._run_exitfuncs()  # job servers that Beam started end here
+    os._exit(code)
 
 
 def _guarded(argv: list[str]) -> int:

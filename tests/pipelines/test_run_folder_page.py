@@ -7,15 +7,16 @@ import pyarrow as pa
 import pytest
 
 import schemas
+from crowdcore.options import REPEATS
+from pipelines.batch import run
 from pipelines.records import REASONS
 from pipelines.run_folder import FORMAT_VERSION, MANIFEST, STAGING
 from pipelines.score import STATUSES
-from pipelines.settings import REPEATS
+from pipelines.settings import BatchSettings
 from pipelines.texts import MAX_BYTES, texts_of
 from schemas import TABLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "run-folder.md").read_text("utf-8")
-RECORDS = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
 
 
 def table_after(heading):
@@ -37,14 +38,23 @@ def names_in(cell):
 @pytest.mark.parametrize("table", TABLES)
 def test_every_column_of_every_table_is_on_the_page(table):
     listed = [name for row in table_after(f"**{table}**") for name in names_in(row[0])]
-    assert sorted(listed) == sorted(schemas.arrow_schema(RECORDS[table]).names)
-    assert f"schemas/{RECORDS[table]}.avsc" in PAGE
+    assert sorted(listed) == sorted(schemas.arrow_schema(TABLES[table]).names)
+    assert f"schemas/{TABLES[table]}.avsc" in PAGE
 
 
 def test_every_field_of_the_manifest_is_on_the_page():
     listed = [name for row in table_after("## The manifest") for name in names_in(row[0])]
     assert sorted(listed) == sorted(schemas.arrow_schema("manifest").names)
     assert f"of this layout: {FORMAT_VERSION}" in PAGE
+
+
+def test_every_count_is_on_the_page(tmp_path):
+    labels, gold = tmp_path / "labels.csv", tmp_path / "gold.csv"
+    labels.write_text("task,worker,label\nt,ann,x\nt,bob,y\nt,,x\n", "utf-8")
+    gold.write_text("task,label\nt,x\nu,x\n", "utf-8")
+    counts = run(BatchSettings((str(labels),), str(tmp_path / "run"), gold=(str(gold),))).manifest["counts"]
+    listed = {name for row in table_after("| count | of |") for name in names_in(row[0])}
+    assert {name for name in counts if "." not in name} == listed - {"scores.STATUS"}
 
 
 def test_every_reason_is_on_the_page_once_with_a_meaning_and_a_remedy():
