@@ -112,7 +112,7 @@ def _add_model_options(parser: CommandParser) -> None:
     add("--class-prior", metavar="A=P,B=P,...", default="", help=prior)
     solver = f"{', '.join(SOLVERS)}: the same minimum, fast or by the paper's update (default: %(default)s)"
     add("--solver", metavar="NAME", default=_DEFAULTS.solver, help=solver)
-    start = f"where the solver starts: {', '.join(STARTS)}; auto tries several (half beyond a million edges)"
+    start = f"where the solver starts: {', '.join(STARTS)}; auto tries several (default: %(default)s)"
     add("--start", metavar="NAME", default=_DEFAULTS.start, help=start)
     _add_whole(add, "--seed", _DEFAULTS.seed, "the seed of the spectral and random starts (default: %(default)s)")
 
