@@ -20,6 +20,7 @@ from pathlib import Path
 from benchmarks import ROOT
 
 SAMPLE_SECONDS = 0.05
+LONG_S = 60.0
 SHOWN_LINES = 15
 NOT_FOUND = 127
 
@@ -76,11 +77,11 @@ def median_of(runs: Sequence[Usage]) -> Median | None:
 def run_interleaved(
     names: Sequence[str], run: Callable[[str], Usage], n_runs: int, report: Callable[[str, int, Usage], None]
 ) -> dict[str, list[Usage]]:
-    """Runs each once, then each again, …; one that failed or reached its limit is not run again."""
+    """Runs each once, then each again, …; one that failed, or took over a minute, is not run again."""
     usages: dict[str, list[Usage]] = {name: [] for name in names}
     for round_number in range(1, n_runs + 1):
         for name in names:
-            if any(usage.failed or usage.timed_out for usage in usages[name]):
+            if any(usage.failed or usage.timed_out or usage.wall_s > LONG_S for usage in usages[name]):
                 continue
             usage = run(name)
             usages[name].append(usage)

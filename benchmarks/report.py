@@ -181,7 +181,7 @@ Written by `make bench`; do not edit.
 {machine}
 Medians of {n_runs} runs, interleaved (each program once, then each again), start of the interpreter and imports
 included; input in the page cache. Memory: the peak of the process, or of the sum over its processes.
-A program that takes more than {limit:.0f} s is stopped.
+A program that takes over a minute is run once, one that takes more than {limit:.0f} s is stopped.
 
 Labels: two classes, 5 labels a task, string ids of different lengths and partly not ASCII, 8 files, the labels of a
 task spread over all files; 1M and 10M labels of 2,000 workers any of whom may meet. Many workers: 200,000 on a ring,
