@@ -6,6 +6,7 @@ there was no usable label; 130 interrupted; 143 ended by SIGTERM.
 
 import atexit
 import difflib
+import errno
 import gc
 import logging
 import os
@@ -104,8 +105,8 @@ def _guarded(argv: list[str]) -> int:
 
 def _stopped(signals: list[int]) -> int:
     if signal.SIGTERM in signals:
-        return _say("Ended by SIGTERM; nothing new was written.", TERMINATED)
-    return _say("Interrupted; nothing new was written.", INTERRUPTED)
+        return _say("Ended by SIGTERM; there is no new result.", TERMINATED)
+    return _say("Interrupted; there is no new result.", INTERRUPTED)
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -200,6 +201,8 @@ def _sentence(error: Exception) -> str:
     text = str(error).strip()
     if "Traceback (most recent call last)" in text:
         text = text.splitlines()[-1]
+    if os.strerror(errno.ENOSPC) in text:
+        return "The disk is full; make room, or give an --output on another disk."
     text = " ".join(text.split())[:_MESSAGE_CHARACTERS].rstrip(".")
     kind = type(error).__name__
     return f"{text}." if text.startswith(f"{kind}:") else f"{kind}: {text}."

@@ -181,7 +181,7 @@ def _missing(path: str, name: str, column: str, names: list[str]) -> str:
     separator = next((sign for sign in ";\t|" if len(names) == 1 and sign in names[0]), None)
     if separator:
         return f"{sentence} Its values seem to be separated by {separator!r}: write commas (.csv) or tabs (.tsv)."
-    near = difflib.get_close_matches(column, names, 1, 0.5)
+    near = difflib.get_close_matches(column, names, 1, 0.7)
     return f"{sentence} Name it with --columns {name}={near[0] if near else 'COLUMN'}."
 
 

@@ -1,6 +1,7 @@
 """The manifest: the account of a run, from what the pipeline counted on the way."""
 
 import json
+import os
 import platform
 import sys
 import time
@@ -20,6 +21,7 @@ from pipelines.errors import RunError
 from pipelines.inputs import InputFile
 from pipelines.run_folder import FORMAT_VERSION
 from pipelines.settings import BatchSettings
+from pipelines.sources.storage import is_local
 from pipelines.tables import table_of
 from pipelines.write import write_table
 from schemas import TABLES
@@ -79,11 +81,13 @@ def manifest_of(
 
 
 def check_balance(counts: Mapping[str, int], rows: Mapping[str, int]) -> None:
-    """Fails when a label or an answer went missing on the way."""
-    read, used = counts["labels_read"], counts["labels_used"]
-    repeated, rejected = counts["labels_repeated"], counts["labels_rejected"]
-    if read != used + repeated + rejected:
-        raise RunError(f"{read} labels were read, but {used} used, {repeated} repeated and {rejected} rejected.")
+    """Fails when a label, a known answer or an answer went missing on the way."""
+    for what in ("labels", "gold"):
+        read, used, repeated, rejected = (
+            counts.get(f"{what}_{became}", 0) for became in ("read", "used", "repeated", "rejected")
+        )
+        if read != used + repeated + rejected:
+            raise RunError(f"{read} {what} were read, but {used} used, {repeated} repeated and {rejected} rejected.")
     written = sum(n for path, n in rows.items() if path.startswith("scores/"))
     if not counts["tasks"] == counts["scores"] == written:
         raise RunError(f"{counts['tasks']} tasks have labels, but {written} answers were written.")
@@ -107,8 +111,9 @@ def _counted(staging: str) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _input_of(file: InputFile, checksum: str) -> dict[str, Any]:
-    known = {name: getattr(file, name) for name in ("path", "role", "format", "size_bytes")}
-    return {**known, "checksum": checksum}
+    path = os.path.abspath(file.path) if is_local(file.path) else file.path
+    known = {name: getattr(file, name) for name in ("role", "format", "size_bytes")}
+    return {"path": path, **known, "checksum": checksum}
 
 
 def _write_empty(staging: str, name: str, kind: str) -> str:

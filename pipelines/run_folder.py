@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ STAGING = "_staging"
 FORMAT_VERSION = 1
 _OWNER = "owner.json"
 _REPLACED = "_replaced"
+_TRIES, _PAUSE_S = 20, 0.05
 
 
 @dataclass(frozen=True)
@@ -46,20 +48,22 @@ class RunFolder:
 
     def open(self, overwrite: bool) -> None:
         """Makes room for a new run, which `abandon` clears; raises `InvalidSettingError` when there is none."""
+        if not self.path.strip():
+            raise InvalidSettingError("--output is empty; give a folder.")
         if is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
             raise InvalidSettingError(f"--output {self.path} is a file; give a folder.")
         self._refuse_if_finished(overwrite)
         if not is_local(self.path):
             self._delete_under(self.staging)
             return
+        self._refuse_if_busy()
+        self._restore()
+        self._refuse_if_finished(overwrite)
         foreign = self._foreign()
         if foreign:
             raise InvalidSettingError(
                 f"--output {self.path} holds {foreign!r}, which no run wrote. Give an empty or a new folder."
             )
-        self._refuse_if_busy()
-        self._restore()
-        self._refuse_if_finished(overwrite)
         shutil.rmtree(self.staging, ignore_errors=True)
         try:
             os.makedirs(os.path.join(self.staging, "blocks"))
@@ -92,7 +96,11 @@ class RunFolder:
         if is_local(self.path):
             if self._other_owner():
                 return
-            shutil.rmtree(self.staging, ignore_errors=True)
+            for _ in range(_TRIES):  # steps that were broken off may still be writing a block
+                shutil.rmtree(self.staging, ignore_errors=True)
+                if not os.path.exists(self.staging):
+                    break
+                time.sleep(_PAUSE_S)
             if os.path.isdir(self.path) and not os.listdir(self.path):
                 os.rmdir(self.path)
         else:
@@ -133,10 +141,30 @@ class RunFolder:
         write_file(FileSystems.join(folder, MANIFEST), lambda sink: sink.write(text.encode()))
 
     def _foreign(self) -> str | None:
-        known = {MANIFEST, STAGING, *TABLES}
+        """The first file or folder in this one that no run wrote: a finished run has what its manifest lists."""
         if not os.path.isdir(self.path):
             return None
-        return next((name for name in sorted(os.listdir(self.path)) if name not in known), None)
+        listed = self._listed()
+        for name in sorted(os.listdir(self.path)):
+            place = os.path.join(self.path, name)
+            if name == STAGING or (name == MANIFEST and listed is not None):
+                continue
+            if listed is None or name not in TABLES or not os.path.isdir(place):
+                return name
+            for folder, _, files in os.walk(place):
+                for file in files:
+                    path = os.path.relpath(os.path.join(folder, file), self.path)
+                    if path not in listed:
+                        return path
+        return None
+
+    def _listed(self) -> set[str] | None:
+        """The files that the manifest of a finished run lists; None when there is no such manifest."""
+        try:
+            manifest = json.loads(Path(self.manifest).read_text("utf-8"))
+            return {str(Path(output["path"])) for output in manifest["outputs"]} if manifest["run_id"] else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def _refuse_if_finished(self, overwrite: bool) -> None:
         if not overwrite and FileSystems.exists(self.manifest):

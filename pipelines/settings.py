@@ -10,6 +10,8 @@ MULTICLASS = RULES
 INPUT_FORMATS = ("auto", "parquet", "avro", "csv", "jsonl")
 OUTPUT_FORMATS = ("parquet", "avro", "csv", "jsonl")
 FIELDS = ("task", "worker", "label", "time")
+_MOST = 1e12
+_NEAR_ENOUGH = 1e-6
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class AggregateSettings:
         _one_of("start", self.start, STARTS)
         _one_of("multiclass", self.multiclass, MULTICLASS)
         _one_of("repeats", self.repeats, REPEATS)
-        _at_least("saturation", self.saturation, 1e-9)
+        _between("saturation", self.saturation, 1e-9, _MOST)
         _at_least("min-labels", self.min_labels, 1)
         _at_least("seed", self.seed, 0)
         _between("shards", self.shards, 0, 65_535)
@@ -69,11 +71,13 @@ class AggregateSettings:
             raise InvalidSettingError("--classes names a class twice; name each once.")
         if len(self.classes) == 1:
             raise InvalidSettingError(f"--classes names {self.classes[0]!r} alone; name at least two classes.")
-        _at_least("prior-strength", self.prior_strength, 0)
+        _between("prior-strength", self.prior_strength, 0, _MOST)
         if self.class_prior and sorted(name for name, _ in self.class_prior) != sorted(self.classes):
             raise InvalidSettingError("--class-prior must name the classes of --classes, each once.")
         if self.class_prior and not all(0 < share < 1 for _, share in self.class_prior):
             raise InvalidSettingError("--class-prior takes frequencies between 0 and 1, for example yes=0.2,no=0.8.")
+        if self.class_prior and abs(sum(share for _, share in self.class_prior) - 1) > _NEAR_ENOUGH:
+            raise InvalidSettingError("--class-prior takes frequencies that add up to 1, for example yes=0.2,no=0.8.")
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,6 @@ def _at_least(name: str, value: float, low: float) -> None:
         raise InvalidSettingError(f"--{name} is {value}; it takes a number of at least {low:g}.")
 
 
-def _between(name: str, value: int, low: int, high: int) -> None:
+def _between(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise InvalidSettingError(f"--{name} is {value}; it takes a number from {low} to {high}.")
+        raise InvalidSettingError(f"--{name} is {value}; it takes a number from {low:g} to {high:g}.")

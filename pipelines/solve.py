@@ -78,7 +78,7 @@ def solve_edges(
     yield tag("model", _model_of(fit, classes, settings).to_bytes())
     yield tag("skills", (0, to_bytes(_skill_table(edges, fit, low, high))))
     yield tag("graph", (0, to_bytes(_graph_table(graph))))
-    yield tag("counts", pack_counts(_counts_of(edges, graph, classes)))
+    yield tag("counts", pack_counts(_counts_of(edges, fit, classes)))
     yield tag("fit", json.dumps({**_account_of(fit), "classes": json.dumps(classes, ensure_ascii=False)}).encode())
 
 
@@ -143,15 +143,16 @@ def _graph_table(graph: WorkerGraph) -> pa.Table:
     return table_of("graph", columns)
 
 
-def _counts_of(edges: EdgeCounts, graph: WorkerGraph, classes: tuple[str, ...]) -> dict[str, int]:
-    identified = np.asarray(graph.identified)
+def _counts_of(edges: EdgeCounts, fit: SkillFit, classes: tuple[str, ...]) -> dict[str, int]:
+    graph, identified = fit.graph, np.asarray(fit.graph.identified)
+    determined = np.isin(fit.status, ("ok", "saturated")) & (fit.workers != GOLD)
     return {
         "workers": int((edges.workers != GOLD).sum()),
         "edges": edges.n_edges,
         "classes": len(classes),
         "components": len(identified),
         "components_identified": int(identified.sum()),
-        "workers_identified": int(np.asarray(graph.n_workers)[identified].sum()),
+        "workers_identified": int(determined.sum()),
         "workers_isolated": int(np.asarray(graph.isolated).sum()),
         "tasks_sampled": edges.n_sampled,
     }

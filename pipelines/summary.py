@@ -62,6 +62,7 @@ def _labels(counts: Mapping[str, int]) -> Facts:
         rows += [
             ("gold read", f"{counts['gold_read']:,}"),
             ("gold used", f"{counts.get('gold_used', 0):,}"),
+            ("gold repeats", f"{counts.get('gold_repeated', 0):,}"),
             ("gold for tasks without labels", f"{counts.get('gold_unmatched', 0):,}"),
             ("gold rejected", f"{counts.get('gold_rejected', 0):,}"),
             *_reasons(counts, "gold_rejected."),

@@ -35,6 +35,11 @@ def test_the_readme_names_only_commands_and_targets_that_exist():
     assert set(re.findall(r"crowdbeam (aggregate|simulate|evaluate|[a-z]+) ", readme)) - {"tells"} <= set(COMMANDS)
 
 
+def test_no_page_has_a_gap():
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        assert "@@" not in page.read_text("utf-8"), page.name
+
+
 def test_every_page_that_is_linked_exists():
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     crowd = _draw(args, rng)
     folder = Path(args.output)
     _make_room(folder, args.overwrite)
-    _write(crowd, rng.permutation(len(crowd.task)), folder, args)
+    _write_all(crowd, rng.permutation(len(crowd.task)), folder, args)
     right = float(np.mean(crowd.label == crowd.truth[crowd.task]))
     show_blocks(
         [
@@ -158,6 +159,19 @@ def _make_room(folder: Path, overwrite: bool) -> None:
             old.unlink()
     except OSError as error:
         raise InvalidSettingError(f"--output {folder} cannot be used: {error.strerror}.") from error
+
+
+def _write_all(crowd: "Crowd", order: Any, folder: Path, args: Namespace) -> None:
+    """Writes the whole crowd, or leaves none of it."""
+    try:
+        _write(crowd, order, folder, args)
+    except BaseException:
+        for path in (*(folder / "labels").glob("part-*"), folder / "truth.csv", folder / "skills.csv"):
+            path.unlink(missing_ok=True)
+        for place in (folder / "labels", folder):
+            with suppress(OSError):  # it holds something else
+                place.rmdir()
+        raise
 
 
 def _write(crowd: "Crowd", order: Any, folder: Path, args: Namespace) -> None:

@@ -95,6 +95,14 @@ def test_gold_decides_and_is_no_vote():
     assert found.with_majority.tolist() == [False, True]
 
 
+def test_gold_that_agrees_with_half_of_the_votes_makes_no_majority():
+    """One vote for each of two classes, gold for the second: none of them has more votes than the other."""
+    labels = labels_of({0: 1, 1: 0, 2: 1, 3: 0}, {0: 1, 1: 0, 2: 0})
+    found = score_tasks(labels, np.array([0.0, 1.0, 1.0, 1.0]), n_classes=2, gold=0)
+    assert found.answer.tolist() == [1, 1]
+    assert found.with_majority.tolist() == [False, False]
+
+
 CROWDS = st.lists(
     st.dictionaries(st.integers(0, 3), st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=12
 )

@@ -3,12 +3,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apache_beam as beam
 import fastavro
 import pyarrow.dataset as ds
 import pytest
 
 import schemas
-from pipelines import batch, manifest
+from pipelines import batch, manifest, solve
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.settings import AggregateSettings, BatchSettings
 
@@ -142,3 +143,77 @@ def test_a_killed_run_leaves_nothing_that_looks_whole_and_the_next_one_works(tmp
     assert sorted(path.name for path in output.iterdir()) == [
         "edges", "graph", "manifest.json", "rejects", "scores", "skills",
     ]  # fmt: skip
+
+
+def test_edges_in_many_parts_are_the_same_edges(labels, tmp_path, monkeypatch):
+    batch.run(BatchSettings((labels,), str(tmp_path / "one")))
+    monkeypatch.setattr(solve, "EDGES_PER_BLOCK", 2)
+    batch.run(BatchSettings((labels,), str(tmp_path / "many")))
+    assert len(list((tmp_path / "many" / "edges").iterdir())) == 2
+    edges = [
+        sorted(map(tuple, map(dict.values, ds.dataset(tmp_path / name / "edges").to_table().to_pylist())))
+        for name in ("one", "many")
+    ]
+    assert edges[0] == edges[1]
+    assert len(edges[0]) == 3
+
+
+def test_the_order_in_which_classes_are_given_decides_nothing(labels, tmp_path):
+    for number, classes in enumerate([("x", "y", "z"), ("z", "y", "x")]):
+        prior = (("x", 0.2), ("y", 0.3), ("z", 0.5))
+        settings = AggregateSettings(classes=classes, class_prior=prior if number else prior[::-1])
+        batch.run(BatchSettings((labels,), str(tmp_path / f"run{number}"), settings))
+    one, other = (ds.dataset(tmp_path / f"run{number}" / "scores").to_table().to_pylist() for number in (0, 1))
+    assert one == other
+
+
+@pytest.mark.parametrize("lost", ["labels_used", "gold_used", "scores", "rows"])
+def test_counts_that_do_not_add_up_are_refused(lost):
+    counts = {"labels_read": 3, "labels_used": 3, "labels_repeated": 0, "labels_rejected": 0, "tasks": 2, "scores": 2}
+    counts |= {"gold_read": 1, "gold_used": 1}
+    rows = {"scores/part-00000.parquet": 2}
+    manifest.check_balance(counts, rows)
+    if lost == "rows":
+        rows["scores/part-00000.parquet"] -= 1
+    else:
+        counts[lost] -= 1
+    with pytest.raises(RunError):
+        manifest.check_balance(counts, rows)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"prior_strength": float("inf")}, "--prior-strength is inf; it takes a number from 0 to 1e"),
+        ({"prior_strength": float("nan")}, "--prior-strength is nan"),
+        ({"saturation": float("inf")}, "--saturation is inf"),
+        ({"classes": ("x", "y"), "class_prior": (("x", 0.9), ("y", 0.9))}, "add up to 1"),
+    ],
+)
+def test_numbers_that_cannot_be_used_are_refused(wrong, sentence):
+    with pytest.raises(InvalidSettingError, match=sentence):
+        AggregateSettings(**wrong)
+
+
+def test_a_job_that_failed_is_no_success(labels, tmp_path, monkeypatch):
+    class Failed:
+        def wait_until_finish(self):
+            return "FAILED"
+
+    monkeypatch.setattr(beam.Pipeline, "run", lambda self: Failed())
+    with pytest.raises(RunError, match="ended as FAILED"):
+        batch.run(BatchSettings((labels,), str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_signal_at_the_first_moment_leaves_nothing(labels, tmp_path, monkeypatch):
+    whole = batch.RunFolder.open
+
+    def opened(self, overwrite):
+        whole(self, overwrite)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(batch.RunFolder, "open", opened)
+    with pytest.raises(KeyboardInterrupt):
+        batch.run(BatchSettings((labels,), str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()

@@ -86,10 +86,12 @@ def test_shards_files_and_order_change_nothing(tmp_path, reference, rows, shards
     assert sum(path["path"].startswith("scores/") for path in result.manifest["outputs"]) == shards
 
 
-def test_the_bundle_based_runner_changes_nothing(tmp_path, reference, rows):
+@pytest.mark.parametrize("shards", [1, 7, 64])
+def test_the_bundle_based_runner_changes_nothing(tmp_path, reference, rows, shards):
     _, gold, expected = reference
     labels = write(tmp_path / "labels", rows, 4, 5)
-    aggregate(labels, str(tmp_path / "run"), gold, shards=7, args=["--runner=BundleBasedDirectRunner"])
+    result = aggregate(labels, str(tmp_path / "run"), gold, shards=shards, args=["--runner=BundleBasedDirectRunner"])
+    assert result.manifest["settings"]["runner"] == "BundleBasedDirectRunner"
     assert {name: checksum(tmp_path / "run", name) for name in TABLES} == expected
 
 
@@ -99,7 +101,8 @@ def test_the_portable_runner_changes_nothing(tmp_path, reference, rows, shards):
     _, gold, expected = reference
     labels = write(tmp_path / "labels", rows, 4, 6)
     args = ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"]
-    aggregate(labels, str(tmp_path / "run"), gold, shards=shards, args=args)
+    result = aggregate(labels, str(tmp_path / "run"), gold, shards=shards, args=args)
+    assert result.manifest["settings"]["runner"] == "PortableRunner"
     assert {name: checksum(tmp_path / "run", name) for name in TABLES} == expected
 
 
@@ -111,4 +114,22 @@ def test_other_settings_give_what_crowdcore_gives(tmp_path, rows, settings):
     found = table(tmp_path / "run", "scores").to_pylist()
     assert {row["task"]: (row["label"], row["probability"], row["margin"], row["score"]) for row in found} == scores
     found = table(tmp_path / "run", "skills").to_pylist()
+    assert {row["worker"]: (row["skill"], row["skill_low"], row["skill_high"]) for row in found} == skills
+
+
+def test_a_task_with_too_many_pairs_gives_the_same_however_it_is_split(tmp_path):
+    """Which pairs are counted goes by the order of the worker ids, whatever codes they have in a shard."""
+    chance = random.Random(1)
+    found = [("big", f"w{n}") for n in range(1500)]
+    found += [(f"t{k}", f"w{(k * 7 + j * 11) % 1500}") for k in range(3000) for j in range(3)]
+    rows = [(task, worker, chance.choice("xxy"), at) for at, (task, worker) in enumerate(found)]
+    sums = []
+    for number, (shards, files, seed) in enumerate([(1, 1, None), (7, 3, 5), (64, 8, 6)]):
+        output = tmp_path / f"run{number}"
+        result = aggregate(write(tmp_path / f"labels{number}", rows, files, seed), str(output), None, shards=shards)
+        assert result.manifest["counts"]["tasks_sampled"] == 1
+        sums.append({name: checksum(output, name) for name in TABLES})
+    assert sums[0] == sums[1] == sums[2]
+    _, skills = aggregated(rows)
+    found = table(tmp_path / "run0", "skills").to_pylist()
     assert {row["worker"]: (row["skill"], row["skill_low"], row["skill_high"]) for row in found} == skills

@@ -8,6 +8,9 @@ from pipelines.errors import InvalidSettingError
 from pipelines.run_folder import RunFolder
 from schemas import TABLES
 
+MANIFEST_A = {"run_id": "a", "outputs": [{"path": f"{name}/part-00000.csv"} for name in TABLES]}
+MANIFEST_B = {**MANIFEST_A, "run_id": "b"}
+
 
 def staged(path, content, overwrite=False):
     """A folder with a run that has written its tables but is not committed."""
@@ -27,22 +30,23 @@ def contents(path):
 def test_nothing_is_in_its_place_before_the_commit_and_all_after_it(tmp_path):
     folder = staged(tmp_path / "run", "one")
     assert os.listdir(tmp_path / "run") == ["_staging"]
-    folder.commit({"run_id": "a"})
+    folder.commit(MANIFEST_A)
     assert sorted(os.listdir(tmp_path / "run")) == sorted(["manifest.json", *TABLES])
-    assert json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8")) == {"run_id": "a"}
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8")) == MANIFEST_A
     assert (tmp_path / "run" / "scores" / "part-00000.csv").read_text("utf-8") == "one"
 
 
 def test_a_finished_run_is_replaced_only_when_asked(tmp_path):
-    staged(tmp_path, "one").commit({"run_id": "a"})
+    staged(tmp_path, "one").commit(MANIFEST_A)
     with pytest.raises(InvalidSettingError, match=r"holds a finished run.*--overwrite"):
         RunFolder(str(tmp_path)).open(False)
-    staged(tmp_path, "two", overwrite=True).commit({"run_id": "b"})
-    assert set(contents(tmp_path).values()) == {"two", '{\n  "run_id": "b"\n}\n'}
+    staged(tmp_path, "two", overwrite=True).commit(MANIFEST_B)
+    assert json.loads(contents(tmp_path).pop("manifest.json")) == MANIFEST_B
+    assert {content for name, content in contents(tmp_path).items() if name != "manifest.json"} == {"two"}
 
 
 def test_a_run_that_fails_leaves_the_earlier_result_as_it_was(tmp_path):
-    staged(tmp_path, "one").commit({"run_id": "a"})
+    staged(tmp_path, "one").commit(MANIFEST_A)
     before = contents(tmp_path)
     staged(tmp_path, "two", overwrite=True).abandon()
     assert contents(tmp_path) == before
@@ -57,7 +61,7 @@ def test_what_a_killed_run_left_is_cleared_away(tmp_path):
     staged(tmp_path, "killed")
     owner = {"pid": 2**22 + 1, "host": socket.gethostname()}
     (tmp_path / "_staging" / "owner.json").write_text(json.dumps(owner), "utf-8")
-    staged(tmp_path, "two").commit({"run_id": "b"})
+    staged(tmp_path, "two").commit(MANIFEST_B)
     assert "killed" not in contents(tmp_path).values()
 
 
@@ -77,10 +81,28 @@ def test_files_that_no_run_wrote_are_never_touched(tmp_path):
     assert contents(tmp_path) == {"thesis.tex": "dear"}
 
 
+@pytest.mark.parametrize("place", ["scores/mine.txt", "graph/deep/x.png", "manifest.json"])
+def test_files_under_the_names_of_a_run_are_not_touched_either(tmp_path, place):
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text("{}", "utf-8")
+    with pytest.raises(InvalidSettingError, match="which no run wrote"):
+        RunFolder(str(tmp_path)).open(True)
+    assert contents(tmp_path) == {place: "{}"}
+
+
+def test_a_file_put_into_a_finished_run_stops_its_replacement(tmp_path):
+    staged(tmp_path, "one").commit(MANIFEST_A)
+    (tmp_path / "scores" / "notes.txt").write_text("dear", "utf-8")
+    with pytest.raises(InvalidSettingError, match=r"holds 'scores/notes.txt', which no run wrote"):
+        RunFolder(str(tmp_path)).open(True)
+
+
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("x", "utf-8")
     with pytest.raises(InvalidSettingError, match="is a file; give a folder"):
         RunFolder(str(tmp_path / "file")).open(False)
+    with pytest.raises(InvalidSettingError, match="--output is empty"):
+        RunFolder("").open(True)
     with pytest.raises(InvalidSettingError, match="cannot be made"):
         RunFolder(str(tmp_path / "file" / "run")).open(False)
 
@@ -94,7 +116,7 @@ def exchange_steps():
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_earlier_run_survives_a_commit_that_fails_at_any_step(tmp_path, monkeypatch, step, killed):
     """Failing is undone at once; being killed, which leaves no time for that, by the next run."""
-    staged(tmp_path, "one").commit({"run_id": "a"})
+    staged(tmp_path, "one").commit(MANIFEST_A)
     before = contents(tmp_path)
     folder = staged(tmp_path, "two", overwrite=True)
     moves, move = iter(exchange_steps()), os.replace
@@ -112,7 +134,7 @@ def test_an_earlier_run_survives_a_commit_that_fails_at_any_step(tmp_path, monke
             move_back = RunFolder._restore
             broken.setattr(RunFolder, "_restore", lambda self: (broken.undo(), move_back(self)))
         with pytest.raises(OSError, match="the disk is full"):
-            folder.commit({"run_id": "b"})
+            folder.commit(MANIFEST_B)
     if killed:
         next_run = RunFolder(str(tmp_path))
         next_run.open(True)
@@ -127,6 +149,6 @@ def test_a_first_run_that_fails_on_its_last_step_leaves_nothing(tmp_path, monkey
     with monkeypatch.context() as broken:
         broken.setattr(RunFolder, "_write_manifest", lambda self, manifest, folder: os.stat("/no/such/file"))
         with pytest.raises(FileNotFoundError):
-            folder.commit({"run_id": "a"})
+            folder.commit(MANIFEST_A)
     folder.abandon()
     assert not (tmp_path / "run").exists()
