@@ -15,7 +15,7 @@ def python_examples():
     """Each Python block, and the block after it: what it prints."""
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         blocks = BLOCK.findall(page.read_text("utf-8"))
-        for (language, code), (_, printed) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+        for (language, code), (_, printed) in zip(blocks, [*blocks, ("", "")][1:], strict=True):
             if language == "python":
                 yield pytest.param(code, printed, id=page.name)
 
