@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -220,3 +222,15 @@ def test_bad_confidence_is_refused(confidence):
 def test_no_workers_have_no_intervals():
     low, high = skill_intervals(EdgeCounts.zero(), fit_skills(EdgeCounts.zero()))
     assert len(low) == len(high) == 0
+
+
+def test_triples_of_tasks_whose_pairs_were_sampled_count_no_more_than_the_workers_labels():
+    """φ is at most 1/n then: the errors are those of the triples that make it just that, (200² − 2·100²)/n."""
+    rows = [("a", "b", 100, 80), ("a", "c", 100, 75), ("b", "c", 100, 70)]
+    n_labels = dict.fromkeys("abc", 100)
+    many = edges_of(rows, n_labels, dict.fromkeys("abc", 10**6))
+    just = edges_of(rows, n_labels, dict.fromkeys("abc", (200**2 - 2 * 100**2) // 100))
+    sampled = replace(many, n_sampled=1)
+    fit = fit_skills(just)
+    np.testing.assert_allclose(standard_errors(sampled, fit), standard_errors(just, fit), rtol=1e-12)
+    assert (standard_errors(many, fit) > standard_errors(just, fit)).all()

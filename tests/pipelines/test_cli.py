@@ -190,6 +190,16 @@ def test_a_run_that_fails_says_so_in_a_sentence(error, sentence, labels, tmp_pat
     assert (run.code, run.out, run.err) == (1, "", f"crowdbeam: {sentence}")
 
 
+def test_a_full_disk_is_told_as_one_also_when_beam_wraps_it(labels, tmp_path, monkeypatch):
+    def fail(*args):
+        raise RuntimeError("OSError: [Errno 28] No space left on device [while running 'Write']")
+
+    monkeypatch.setattr(batch, "run", fail)
+    run = run_command("aggregate", labels, "--output", tmp_path / "run")
+    assert run.code == 1
+    assert run.err.startswith("crowdbeam: The disk is full; make room")
+
+
 def test_debugging_shows_the_traceback_of_a_failure(labels, tmp_path, monkeypatch):
     def fail(*args):
         raise ZeroDivisionError("on purpose")

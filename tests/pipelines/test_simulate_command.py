@@ -10,7 +10,7 @@ import pytest
 from command_line import run_command
 
 from pipelines.arguments import option_table
-from pipelines.commands.simulate import ENDINGS, build_parser
+from pipelines.commands.simulate import _WRITERS, ENDINGS, build_parser
 
 SMALL = ("--tasks", "300", "--workers", "12")
 READERS = {"parquet": pl.read_parquet, "avro": pl.read_avro, "csv": pl.read_csv, "jsonl": pl.read_ndjson}
@@ -162,3 +162,22 @@ def test_what_cannot_be_simulated_is_refused_before_anything_is_written(words, s
     assert (run.code, run.out) == (2, "")
     assert run.err.startswith(f"crowdbeam: {sentence}")
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_crowd_that_is_not_finished_leaves_nothing(tmp_path, monkeypatch, error):
+    def break_off(part, path):
+        path.write_bytes(b"half")
+        raise error
+
+    monkeypatch.setitem(_WRITERS, "parquet", break_off)
+    run = run_command("simulate", "--output", tmp_path / "crowd", *SMALL)
+    assert run.code == (130 if isinstance(error, KeyboardInterrupt) else 1)
+    assert not (tmp_path / "crowd").exists()
+
+
+def test_what_was_in_the_folder_of_an_unfinished_crowd_stays(tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("dear", "utf-8")
+    monkeypatch.setitem(_WRITERS, "parquet", lambda part, path: path.stat())
+    assert run_command("simulate", "--output", tmp_path, "--overwrite", *SMALL).code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
