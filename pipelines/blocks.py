@@ -4,7 +4,7 @@ Tasks are split into shards by a hash of the task's id alone, the same in every 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pipelines.frames import narrow, pack, pack_texts, text_buffers, unpack, unpack_texts
 
 GOLD = ""
+_OPTIONAL = ("time", "deleted", "offset")
 NO_TIME = np.iinfo(np.int64).min
 UNORDERED = -1
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -36,6 +37,9 @@ class LabelBlock:
         time: (labels,) integers that grow with time (see `pipelines.times`), `NO_TIME` where unknown; None when no
             label has one.
         path: what the source is called.
+        deleted: (labels,) whether the event withdraws the worker's label; None when none does.
+        offset: (labels,) place in the source, counted from `sequence`; None when the labels are consecutive.
+        arrived_us: when the first label arrived, in microseconds since 1970; 0 when nobody noted.
     """
 
     source: int
@@ -47,6 +51,9 @@ class LabelBlock:
     classes: pa.LargeStringArray
     time: NDArray[np.int64] | None = None
     path: str = ""
+    deleted: NDArray[np.bool_] | None = None
+    offset: NDArray[Any] | None = None
+    arrived_us: int = 0
 
     def __len__(self) -> int:
         return len(self.task)
@@ -54,7 +61,7 @@ class LabelBlock:
     def to_bytes(self) -> bytes:
         """The block as a frame."""
         arrays = {
-            "place": np.array([self.source, self.sequence], np.int64),
+            "place": np.array([self.source, self.sequence, self.arrived_us], np.int64),
             **pack_texts("task", self.task),
             "worker": narrow(self.worker, len(self.workers)),
             **pack_texts("workers", self.workers),
@@ -62,15 +69,17 @@ class LabelBlock:
             **pack_texts("classes", self.classes),
             "path": np.frombuffer(self.path.encode(), np.uint8),
         }
-        if self.time is not None:
-            arrays["time"] = self.time
+        for name in _OPTIONAL:
+            array = getattr(self, name)
+            if array is not None:
+                arrays[name] = array
         return pack(arrays)
 
     @classmethod
     def from_bytes(cls, frame: Any) -> "LabelBlock":
         """The block of a frame."""
         arrays = unpack(frame)
-        source, sequence = arrays["place"].tolist()
+        source, sequence, arrived_us = arrays["place"].tolist()
         return cls(
             source,
             sequence,
@@ -79,8 +88,20 @@ class LabelBlock:
             unpack_texts("workers", arrays),
             arrays["label"],
             unpack_texts("classes", arrays),
-            arrays.get("time"),
-            arrays["path"].tobytes().decode(),
+            path=arrays["path"].tobytes().decode(),
+            arrived_us=arrived_us,
+            **{name: arrays.get(name) for name in _OPTIONAL},
+        )
+
+    def rows(self, chosen: NDArray[Any]) -> "LabelBlock":
+        """Some labels of the block: `chosen` are row numbers, or a mask."""
+        taken = pa.array(chosen)
+        return replace(
+            self,
+            task=self.task.filter(taken) if chosen.dtype == bool else _taken(self.task, chosen),
+            worker=self.worker[chosen],
+            label=self.label[chosen],
+            **{name: array[chosen] for name in _OPTIONAL if (array := getattr(self, name)) is not None},
         )
 
 
@@ -89,25 +110,21 @@ def split_block(block: LabelBlock, shards: int) -> Iterator[tuple[int, LabelBloc
     shard = shard_of(block.task, shards)
     order = np.argsort(shard, kind="stable")
     ends = np.cumsum(np.bincount(shard, minlength=shards)).tolist()
-    task = _taken(block.task, order)
-    worker, label = block.worker[order], block.label[order]
-    time = None if block.time is None else block.time[order]
+    sorted_block = block.rows(order)
     start = 0
     for number, end in enumerate(ends):
         if end > start:
-            codes, workers = _used(worker[start:end], block.workers)
+            part = slice(start, end)
+            codes, workers = _used(sorted_block.worker[part], block.workers)
             yield (
                 number,
-                LabelBlock(
-                    block.source,
-                    block.sequence,
-                    task.slice(start, end - start),
-                    codes,
-                    workers,
-                    label[start:end],
-                    block.classes,
-                    None if time is None else time[start:end],
-                    block.path,
+                replace(
+                    sorted_block,
+                    task=sorted_block.task.slice(start, end - start),
+                    worker=codes,
+                    workers=workers,
+                    label=sorted_block.label[part],
+                    **{name: array[part] for name in _OPTIONAL if (array := getattr(sorted_block, name)) is not None},
                 ),
             )
         start = end

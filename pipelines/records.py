@@ -70,7 +70,7 @@ def parse_chunk(chunk: Chunk, origin: Origin, classes: Sequence[str] = ()) -> Pa
         bad |= flags > 0
     rejected = np.flatnonzero(bad)
     if block is not None and len(rejected):
-        block = _without(block, bad) if len(rejected) < n_records else None
+        block = block.rows(~bad) if len(rejected) < n_records else None
     reasons: Counter[str] = Counter()
     rejects = None
     if len(rejected) or chunk.bad:
@@ -100,21 +100,6 @@ def _label_block(chunk: Chunk, origin: Origin, classes: Sequence[str]) -> tuple[
         time = None if bool((time == NO_TIME).all()) else time
     block = LabelBlock(origin.source, chunk.first, task, worker, workers, label, names, time, origin.path)
     return block, wrong
-
-
-def _without(block: LabelBlock, bad: NDArray[np.bool_]) -> LabelBlock:
-    good = ~bad
-    return LabelBlock(
-        block.source,
-        block.sequence,
-        block.task.filter(pa.array(good)),
-        block.worker[good],
-        block.workers,
-        block.label[good],
-        block.classes,
-        None if block.time is None else block.time[good],
-        block.path,
-    )
 
 
 def _rejects_of(

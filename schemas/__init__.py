@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-NAMES = ("label", "gold", "edge", "skill", "score", "graph", "reject", "manifest")
+NAMES = ("label", "gold", "edge", "skill", "score", "graph", "reject", "manifest", "revision")
 TABLES = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
 FOLDER = Path(__file__).parent
 
@@ -49,6 +49,16 @@ def arrow_schema(name: str) -> pa.Schema:
             for f in avro_schema(name)["fields"]
         ]
     )
+
+
+@cache
+def stream_schema(name: str) -> pa.Schema:
+    """The Arrow schema of a stream's rows of the record called `name`: its fields, then those of `revision`.
+
+    >>> stream_schema("gold").names
+    ['task', 'label', 'model_version', 'revision', 'closed']
+    """
+    return pa.schema([*arrow_schema(name), *arrow_schema("revision")])
 
 
 @cache
@@ -106,3 +116,4 @@ Score = row_type("score")
 GraphComponent = row_type("graph")
 Reject = row_type("reject")
 Manifest = row_type("manifest")
+Revision = row_type("revision")

@@ -10,7 +10,7 @@ import schemas
 
 FROZEN = Path(__file__).parent / "v1"
 EXAMPLES = {
-    "label": {"task": "t", "worker": "w", "label": "yes", "submitted_at_us": 5},
+    "label": {"task": "t", "worker": "w", "label": "yes", "submitted_at_us": 5, "op": None},
     "gold": {"task": "t", "label": "yes"},
     "edge": {"worker_a": "a", "worker_b": "b", "n_common": 3, "n_agree": 2},
     "skill": {
@@ -26,6 +26,7 @@ EXAMPLES = {
         "identified": True, "sigma_min": 1.5, "verdict": "v", "fix": "", "example_worker": "w",
     },
     "reject": {"record": "{}", "reason": "missing-task", "detail": "d", "source": "f", "position": 7},
+    "revision": {"model_version": 3, "revision": 4, "closed": True},
     "manifest": {
         "format_version": 1, "run_id": "r", "started_at_us": 1, "finished_at_us": 2,
         "inputs": [{"path": "p", "role": "labels", "format": "csv", "size_bytes": 1, "checksum": "c"}],

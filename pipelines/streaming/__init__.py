@@ -1,0 +1,1 @@
+"""The stateful stages of the stream: labels arrive, skills and answers stay current."""
