@@ -70,7 +70,9 @@ def change_of(
     starts = np.flatnonzero(np.diff(task, prepend=task[:1] - 1))
     size_of = np.diff(np.append(starts, len(task)))
     was, is_ = before >= 0, after >= 0
-    old_size, new_size = (np.add.reduceat(there.astype(np.int64), starts) if len(starts) else starts for there in (was, is_))
+    old_size, new_size = (
+        np.add.reduceat(there.astype(np.int64), starts) if len(starts) else starts for there in (was, is_)
+    )
     triples = np.where(is_, np.repeat(_triples(new_size), size_of), 0)
     triples -= np.where(was, np.repeat(_triples(old_size), size_of), 0)
     sampled = is_sampled(old_size) | is_sampled(new_size)

@@ -85,7 +85,8 @@ class LabelTable:
         last = np.append(in_order[1:] != in_order[:-1], True)
         if not last.all():
             order = np.lexsort([self._strength(label), time, key])
-        return order[last]
+        chosen: Ints = order[last]
+        return chosen
 
     def _strength(self, label: Ints) -> Ints:
         """(labels,) what decides between events of the same time."""
@@ -122,10 +123,11 @@ class LabelTable:
 
     def _is_newer(self, label: Ints, time: Ints, here: Ints) -> NDArray[np.bool_]:
         known_time, known_label = self._time.values[here], self._label.values[here]
+        newer: NDArray[np.bool_] = time > known_time
         same = time == known_time
-        if not same.any():
-            return np.asarray(time > known_time)
-        return (time > known_time) | (same & (self._strength(label) > self._strength(known_label)))
+        if same.any():
+            newer = newer | (same & (self._strength(label) > self._strength(known_label)))
+        return newer
 
     def _append(self, task: Ints, worker: Ints, label: Ints, time: Ints) -> None:
         """New rows, sorted by task, at the heads of their chains."""
@@ -193,7 +195,9 @@ class LabelTable:
             narrow(self._worker.values[rows], len(self.workers)),
             self.workers.names(np.arange(len(self.workers))),
             narrow(np.where(withdrawn, 0, label), max(len(self.classes), 1)),
-            self.classes.names(np.arange(len(self.classes))) if len(self.classes) else pa.array([""], pa.large_string()),
+            self.classes.names(np.arange(len(self.classes)))
+            if len(self.classes)
+            else pa.array([""], pa.large_string()),
             self._time.values[rows].copy(),
             deleted=withdrawn if withdrawn.any() else None,
         )

@@ -47,7 +47,10 @@ def random_events(rng, n_events, *, n_tasks=12, n_workers=6, classes=("no", "per
 
 def block_of(events, arrived_us=0):
     """The events as one block."""
-    worker, label = (pa.array([getattr(e, name) for e in events], pa.large_string()).dictionary_encode() for name in ("worker", "label"))
+    worker, label = (
+        pa.array([getattr(e, name) for e in events], pa.large_string()).dictionary_encode()
+        for name in ("worker", "label")
+    )
     deleted = np.array([e.deleted for e in events], bool)
     return LabelBlock(
         0,
