@@ -66,7 +66,7 @@ def unpack_clock(envelope: bytes) -> tuple[int, int, Any]:
 
 def pack_skills(skills: Skills) -> bytes:
     """A model."""
-    return MODEL + _MODEL.pack(skills.version, skills.settled, skills.n_events) + skills.frame
+    return b"".join([MODEL, _MODEL.pack(skills.version, skills.settled, skills.n_events), skills.frame])
 
 
 def unpack_skills(envelope: bytes) -> Skills:

@@ -64,6 +64,9 @@ class LabelTable:
 
     def apply(self, block: LabelBlock) -> Applied:
         """Takes the events of `block`."""
+        if not len(block):
+            none = np.empty(0, np.int64)
+            return Applied(none, none, none, none)
         coded = block.task.dictionary_encode()
         task = self.tasks.of(coded.dictionary)[coded.indices.to_numpy()]
         worker = self.workers.of(block.workers)[block.worker]

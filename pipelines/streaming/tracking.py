@@ -57,8 +57,8 @@ class Tracked:
 class TaskTracker:
     """The open tasks of one shard.
 
-    The shard's clock is the latest event time in it, but no later than what every reader still has to read: so a backlog
-    that one reader is behind with closes nothing.
+    The shard's clock is the latest event time in it, but no later than what every reader still has to read: so nothing
+    closes because one reader is behind.
     """
 
     def __init__(self, rules: TrackRules) -> None:
@@ -123,7 +123,7 @@ class TaskTracker:
         absent = self.table.tasks.find(coded.dictionary) < 0
         closed = absent & np.isin(hash_texts(coded.dictionary), self._closed)
         place = coded.indices.to_numpy()
-        late = closed[place]
+        late: NDArray[np.bool_] = closed[place]
         if self._clock != NO_TIME and block.time is not None:
             late |= absent[place] & (block.time < self._clock - self._rules.task_ttl_us)
         return late
