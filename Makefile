@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 JOBS ?= 2
 
-.PHONY: help setup demo test check fix bench upgrade clean
+.PHONY: help setup demo test check fix bench engines flink-up flink-down kafka-up kafka-down upgrade clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,21 @@ fix: setup  ## format, and mend what ruff can mend
 
 bench: setup  ## the figures of the README, measured again (about 20 minutes)
 	@$(BIN)/python -m benchmarks
+
+engines: setup  ## fetch Prism, Flink, Kafka and Postgres for the tests (minutes at first, then quick)
+	@$(BIN)/python -m engines fetch
+
+flink-up: setup  ## start a Flink cluster with Beam's job server and Python workers
+	@$(BIN)/python -m engines up flink
+
+flink-down: setup  ## stop it
+	@$(BIN)/python -m engines down flink
+
+kafka-up: setup  ## start a Kafka broker
+	@$(BIN)/python -m engines up kafka
+
+kafka-down: setup  ## stop it
+	@$(BIN)/python -m engines down kafka
 
 upgrade: setup  ## lock the newest versions of all dependencies
 	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
