@@ -1,7 +1,8 @@
 """Changes: what new, corrected and withdrawn labels do to the counts of worker pairs.
 
-Some labels of some tasks change. Of the pairs of labels on these tasks only those with a changed label matter; each takes
-what it counted before and adds what it counts after. Counts are integers, so that changes add up exactly, in any order.
+Some labels of some tasks change. Of the pairs of labels on these tasks only those with a changed label matter; each
+takes away what it counted before and adds what it counts after. Counts are integers, so that changes add up exactly, in
+any order.
 
 >>> change = change_of(
 ...     task=np.array([7, 7, 7]), worker=np.array([0, 1, 2]), before=np.array([1, 0, NONE]), after=np.array([1, 1, 1]),
@@ -62,7 +63,8 @@ def change_of(
     Args:
         task: (labels,) all labels of every task that has a changed one, those of a task side by side.
         worker: (labels,) codes; one label a worker and task.
-        before, after: (labels,) class codes, `NONE` where there is no label.
+        before: (labels,) class codes as they were, `NONE` where there was no label.
+        after: (labels,) class codes as they are now.
         n_workers: how many worker codes there are.
         n_classes: how many class codes there are.
         rank: (workers,) the order of the worker ids, which decides what pairs of a very large task are counted.

@@ -78,13 +78,17 @@ class AnswerBoard:
         """Takes a model; gives every answer that it changes. One that is older than the last changes nothing."""
         if skills.version <= self.version:
             return None
-        self._model, self.version, self._votes = Model.from_bytes(skills.frame), skills.version, None
+        self.know(skills)
         self._grow()
         if not skills.settled and self._waiting.values.any():
             if now_s - self._backlog_at < self._rules.backlog_every_s:
                 return None
             self._backlog_at = now_s
         return self._given(np.arange(len(self.table.tasks)), now_s, exact=skills.settled)
+
+    def know(self, skills: Skills) -> None:
+        """Takes a model and gives nothing."""
+        self._model, self.version, self._votes = Model.from_bytes(skills.frame), skills.version, None
 
     def close(self, names: pa.LargeStringArray, now_s: float) -> pa.Table | None:
         """Gives the last answers to some tasks and forgets them."""

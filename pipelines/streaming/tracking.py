@@ -59,6 +59,10 @@ class TaskTracker:
 
     The shard's clock is the latest event time in it, but no later than what every reader still has to read: so nothing
     closes because one reader is behind.
+
+    Attributes:
+        table: the labels.
+        asked: which readers have passed on a request, by its id.
     """
 
     def __init__(self, rules: TrackRules) -> None:
@@ -68,6 +72,7 @@ class TaskTracker:
         self._closed_at: NDArray[np.int64] = np.empty(0, np.int64)
         self._newest = self._clock = self._swept = NO_TIME
         self._watermarks: dict[int, int] = {}
+        self.asked: dict[str, set[int]] = {}
 
     @property
     def n_closed(self) -> int:
