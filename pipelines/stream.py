@@ -7,9 +7,10 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.sources.unbounded import Source
-from pipelines.streaming.answer import AnswerTasks
+from pipelines.streaming.answer import DRAINED, AnswerTasks
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.control import Control
+from pipelines.streaming.envelopes import unpack_marker
 from pipelines.streaming.keep_skills import KeepSkills
 from pipelines.streaming.poll import PollSource
 from pipelines.streaming.skill_keeping import SkillRules
@@ -67,8 +68,16 @@ def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
         polled["rejects"] | "Rejects" >> _typed(tuple[str, bytes]),
         tracked["rejects"] | "LateRejects" >> _typed(tuple[str, bytes]),
     ) | "AllRows" >> beam.Flatten()
-    for name, sink in plan.sinks:
-        _ = rows | name >> sink
+    for number, (name, sink) in enumerate(plan.sinks):
+        notices = rows | name >> sink
+        _ = notices | f"{name}Done" >> beam.Map(_note, plan.control, number * plan.shards)
+
+
+def _note(notice: tuple[str, bytes], control: Control, first: int) -> None:
+    """Tells that everything before a request is safe in a sink."""
+    if notice[0] == DRAINED:
+        marker = unpack_marker(notice[1])
+        control.finish(marker, first + marker.sender)
 
 
 def _typed(kind: Any) -> Any:

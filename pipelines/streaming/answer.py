@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -14,7 +14,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from pipelines.blocks import LabelBlock
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
-from pipelines.streaming.envelopes import CLOSING, DRAIN, EVENTS, MARKER, unpack_marker, unpack_skills
+from pipelines.streaming.envelopes import CLOSING, DRAIN, EVENTS, MARKER, pack_marker, unpack_marker, unpack_skills
 from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.tables import to_bytes
 
@@ -73,7 +73,7 @@ class _AnswerTasksFn(beam.DoFn):
             marker = unpack_marker(envelope)
             if marker.kind == DRAIN:
                 yield FLUSH, b""
-                yield DRAINED, envelope
+                yield DRAINED, pack_marker(replace(marker, sender=shard))
             return
         else:
             skills.write(envelope)

@@ -93,6 +93,9 @@ class _Endless(RestrictionProvider):
         return None
 
 
+_ENDLESS, _WATERMARK = _Endless(), ManualWatermarkEstimator.default_provider()
+
+
 class _BeginFn(beam.DoFn):
     """Names the readers, then stays for ever: when a step's input has ended, Flink fires no more timers in it."""
 
@@ -103,8 +106,8 @@ class _BeginFn(beam.DoFn):
     def process(
         self,
         element: bytes,
-        tracker: Any = beam.DoFn.RestrictionParam(_Endless()),
-        watermark: Any = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider()),
+        tracker: Any = beam.DoFn.RestrictionParam(_ENDLESS),
+        watermark: Any = beam.DoFn.WatermarkEstimatorParam(_WATERMARK),
     ) -> Iterator[Any]:
         at = tracker.current_restriction().start
         if not tracker.try_claim(at):
