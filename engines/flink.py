@@ -35,6 +35,7 @@ class Flink:
         ports: FlinkPorts | None = None,
         state_backend: str = "hashmap",
         heartbeat_ms: int = 6000,
+        restarts: int = 100,
         python_path: Sequence[Path | str] = (),
         guarded: bool = True,
     ) -> None:
@@ -42,7 +43,9 @@ class Flink:
         self.ports = ports or FlinkPorts()
         self.rest = FlinkRest(self.ports.rest)
         libraries, runner = require("flink")
-        self._settings = FlinkSettings(self.folder, libraries, runner, self.ports, slots, state_backend, heartbeat_ms)
+        self._settings = FlinkSettings(
+            self.folder, libraries, runner, self.ports, slots, state_backend, heartbeat_ms, restarts
+        )
         self._task_managers = task_managers
         self._python_path = [str(path) for path in python_path]
         self._guarded = guarded

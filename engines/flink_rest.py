@@ -40,7 +40,7 @@ class FlinkRest:
     port: int
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
-        """The answer to a request; `EngineError` when Flink refuses it, `OSError` when there is none."""
+        """The answer to a request; `EngineError` when Flink refuses it, `OSError` when it cannot answer yet."""
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_TIMEOUT_S)
         try:
             data = None if body is None else json.dumps(body)
@@ -51,6 +51,8 @@ class FlinkRest:
             raise ConnectionError(f"Flink at port {self.port} answers {path} with nonsense: {error!r}") from error
         finally:
             connection.close()
+        if answer.status == http.client.SERVICE_UNAVAILABLE:
+            raise ConnectionError(f"Flink at port {self.port} is not ready: {text[:500]}")
         if answer.status >= 400:
             raise EngineError(f"Flink answers {method} {path} with {answer.status}: {text[:500]}")
         return json.loads(text) if text else None

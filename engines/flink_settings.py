@@ -47,12 +47,13 @@ parallelism.default: 1
 heartbeat.interval: 1000
 heartbeat.timeout: {heartbeat_ms}
 restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 1000
+restart-strategy.fixed-delay.attempts: {restarts}
 restart-strategy.fixed-delay.delay: 1s
 state.backend.type: {state_backend}
 state.checkpoints.dir: file://{folder}/checkpoints
 state.savepoints.dir: file://{folder}/savepoints
 io.tmp.dirs: {folder}/tmp
+classloader.resolve-order: parent-first
 classloader.check-leaked-classloader: false
 """
 _LOG4J = """\
@@ -100,6 +101,7 @@ class FlinkSettings:
         slots: of each TaskManager.
         state_backend: hashmap or rocksdb.
         heartbeat_ms: after so long a silence a TaskManager is given up.
+        restarts: how often a job that fails starts again, a second later, before it is given up.
     """
 
     folder: Path
@@ -109,11 +111,16 @@ class FlinkSettings:
     slots: int = 2
     state_backend: str = "hashmap"
     heartbeat_ms: int = 6000
+    restarts: int = 100
 
     @property
     def conf(self) -> Path:
         """The folder of the settings file."""
         return self.folder / "conf"
+
+    @property
+    def _job_server_jar(self) -> Path:
+        return self.runner / "job-server.jar"
 
     def write(self) -> None:
         """Makes the folders and the settings file."""
@@ -128,6 +135,7 @@ class FlinkSettings:
             network=_NETWORK_MB,
             metaspace=_METASPACE_MB,
             heartbeat_ms=self.heartbeat_ms,
+            restarts=self.restarts,
             state_backend=self.state_backend,
             folder=self.folder,
         )
@@ -162,12 +170,15 @@ class FlinkSettings:
             "expansion-port": 0,
             "artifacts-dir": self.folder / "artifacts",
         }
-        jar = str(self.runner / "job-server.jar")
-        return [java(), *_LEAN, *_MODULES, "-jar", jar, *(f"--{name}={value}" for name, value in options.items())]
+        command = [java(), *_LEAN, *_MODULES, "-jar", str(self._job_server_jar)]
+        return [*command, *(f"--{name}={value}" for name, value in options.items())]
 
     def _java(self, *options: str) -> list[str]:
-        """Java with Flink's own classes; the tables, SQL and Scala that come with it stay out."""
+        """Java with Flink's own classes, without its tables, SQL and Scala, and with Beam's runner.
+
+        A job brings the runner along, but its classes are taken from here: loaded once, not anew for every job.
+        """
         library = self.libraries / "pyflink" / "lib"
-        jars = sorted(str(jar) for kind in ("log4j-*", "flink-dist-*") for jar in library.glob(f"{kind}.jar"))
+        jars = [str(jar) for kind in ("log4j-*", "flink-dist-*") for jar in sorted(library.glob(f"{kind}.jar"))]
         log = f"-Dlog4j.configurationFile=file:{self.conf}/log4j.properties"
-        return [java(), *options, *_MODULES, log, "-cp", ":".join(jars)]
+        return [java(), *options, *_MODULES, log, "-cp", ":".join([*jars, str(self._job_server_jar)])]

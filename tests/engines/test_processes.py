@@ -82,7 +82,7 @@ def test_what_is_not_guarded_lives_on_and_is_stopped_by_its_pid_file(tmp_path):
     assert members(pid)
     assert running(tmp_path) == ["parent"]
     assert stop_by_pid_files(tmp_path) == ["parent"]
-    assert gone(pid)
+    assert wait_until("the end", lambda: gone(pid), 20)
     assert running(tmp_path) == []
     assert stop_by_pid_files(tmp_path) == []
 
