@@ -14,7 +14,7 @@ from pipelines.errors import InputError, InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.sources.kafka_reader import KafkaReader, client
 
-_CHECK_S = 10.0
+CHECK_S = 10.0
 _STARTS = ("earliest", "latest")
 _OURS = {
     "auto.offset.reset": "error",
@@ -85,7 +85,7 @@ class KafkaSource:
         except kafka.KafkaException as error:
             raise InvalidSettingError(f"The Kafka properties cannot be used: {error.args[0].str()}.") from error
         try:
-            topics = consumer.list_topics(timeout=_CHECK_S).topics
+            topics = consumer.list_topics(timeout=CHECK_S).topics
         except kafka.KafkaException as error:
             why = error.args[0].str()
             raise InputError(

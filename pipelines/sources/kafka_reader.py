@@ -200,7 +200,6 @@ class KafkaReader:
         if self._partitions:
             self._looked_at = now
         topic = self._consumer.list_topics(self._source.topic, timeout=_ASK_S).topics[self._source.topic]
-        self._note_back()
         if topic.error is not None:
             if self._gone_since < 0:
                 self._gone_since = now

@@ -79,7 +79,7 @@ def _chunk(pieces: Sequence[Piece], bad: Sequence[BadRecord]) -> Chunk:
         places, columns = pieces[0]
         return Chunk(0, columns, (), None if isinstance(places, range) else np.asarray(places, np.int64))
     if not pieces:
-        return Chunk(0, {}, tuple(bad))
+        return Chunk(0, {}, tuple(bad), np.empty(0, np.int64))
     positions = np.concatenate([np.asarray(places, np.int64) for places, _ in pieces])
     names = list(dict.fromkeys(name for _, columns in pieces for name in columns))
     joined = {name: _joined([columns.get(name, len(places)) for places, columns in pieces]) for name in names}
