@@ -16,8 +16,9 @@ from pipelines import tables, texts, times
 from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock
 from pipelines.sources import MALFORMED_RECORD, UNREADABLE_BLOCK, UNREADABLE_REST, Chunk
 
+Details = Mapping[tuple[str, int], tuple[str, str]]
 _NOT_A_CLASS = 16
-_DETAILS = {
+DETAILS: Details = {
     (field, flag): (reason.format(field=field), detail.format(field=field))
     for field in ("task", "worker", "label")
     for flag, reason, detail in (
@@ -29,7 +30,7 @@ _DETAILS = {
     ("label", _NOT_A_CLASS): ("label-not-in-classes", "The label is none of the classes given."),
     ("time", texts.BAD_TIME): ("malformed-time", "The time is neither a number nor an ISO 8601 date and time."),
 }
-REASONS = frozenset(reason for reason, _ in _DETAILS.values()) | {
+REASONS = frozenset(reason for reason, _ in DETAILS.values()) | {
     MALFORMED_RECORD,
     UNREADABLE_BLOCK,
     UNREADABLE_REST,
@@ -63,8 +64,34 @@ class Parsed:
 
 def parse_chunk(chunk: Chunk, origin: Origin, classes: Sequence[str] = ()) -> Parsed:
     """Parses the records of `chunk`; labels outside `classes`, if any are given, are rejected."""
-    n_records = len(chunk.columns["task"]) if chunk.columns else 0
-    block, wrong = _label_block(chunk, origin, classes) if n_records else (None, {})
+    block, wrong = label_block(chunk, origin, classes) if size_of(chunk) else (None, {})
+    return parsed_of(chunk, origin, block, wrong, DETAILS, "gold" if origin.role == "gold" else "labels")
+
+
+def size_of(chunk: Chunk) -> int:
+    """How many records could be read."""
+    return len(chunk.columns["task"]) if chunk.columns else 0
+
+
+def parsed_of(
+    chunk: Chunk,
+    origin: Origin,
+    block: LabelBlock | None,
+    wrong: Mapping[str, texts.Flags],
+    details: Details,
+    counted: str,
+) -> Parsed:
+    """The rows of `block` in which nothing is wrong, the others as rejects, and the counts of what is `counted`.
+
+    Args:
+        chunk: the records.
+        origin: where they come from.
+        block: all that could be read, row by row as in `chunk`; None when nothing could.
+        wrong: flags by field, 0 where nothing is wrong.
+        details: reason and sentence of each field and flag.
+        counted: what the counts' names begin with.
+    """
+    n_records = size_of(chunk)
     bad = np.zeros(n_records, bool)
     for flags in wrong.values():
         bad |= flags > 0
@@ -74,15 +101,17 @@ def parse_chunk(chunk: Chunk, origin: Origin, classes: Sequence[str] = ()) -> Pa
     reasons: Counter[str] = Counter()
     rejects = None
     if len(rejected) or chunk.bad:
-        columns = _rejects_of(chunk, rejected, wrong, origin)
+        columns = _rejects_of(chunk, rejected, _why(rejected, wrong, details), origin)
         reasons.update(columns["reason"])
         rejects = tables.to_bytes(tables.table_of("reject", {name: pa.array(columns[name]) for name in columns}))
-    prefix = "gold" if origin.role == "gold" else "labels"
-    counts = {f"{prefix}_read": n_records + len(chunk.bad), f"{prefix}_rejected": reasons.total()}
-    return Parsed(block, rejects, counts | {f"{prefix}_rejected.{reason}": n for reason, n in reasons.items()})
+    counts = {f"{counted}_read": n_records + len(chunk.bad), f"{counted}_rejected": reasons.total()}
+    return Parsed(block, rejects, counts | {f"{counted}_rejected.{reason}": n for reason, n in reasons.items()})
 
 
-def _label_block(chunk: Chunk, origin: Origin, classes: Sequence[str]) -> tuple[LabelBlock, dict[str, texts.Flags]]:
+def label_block(
+    chunk: Chunk, origin: Origin, classes: Sequence[str], scale: times.Scale = times.RANKS
+) -> tuple[LabelBlock, dict[str, texts.Flags]]:
+    """All records of `chunk` as a block, row by row, and what is wrong with each field of each."""
     wrong: dict[str, texts.Flags] = {}
     task, wrong["task"] = texts.texts_of(chunk.columns["task"])
     if origin.role == "gold":
@@ -96,17 +125,17 @@ def _label_block(chunk: Chunk, origin: Origin, classes: Sequence[str]) -> tuple[
         wrong["label"] = np.where(strange, _NOT_A_CLASS, wrong["label"]).astype(np.uint8)
     time = None
     if "time" in chunk.columns:
-        time, wrong["time"] = times.times_of(chunk.columns["time"])
+        time, wrong["time"] = times.times_of(chunk.columns["time"], scale)
         time = None if bool((time == NO_TIME).all()) else time
     block = LabelBlock(origin.source, chunk.first, task, worker, workers, label, names, time, origin.path)
     return block, wrong
 
 
 def _rejects_of(
-    chunk: Chunk, rejected: NDArray[np.int64], wrong: Mapping[str, texts.Flags], origin: Origin
+    chunk: Chunk, rejected: NDArray[np.int64], why: list[tuple[str, str]], origin: Origin
 ) -> dict[str, list[Any]]:
     """The columns of the rejects: records that could not be read, then those of `rejected`."""
-    why = [(bad.reason, bad.detail) for bad in chunk.bad] + _why(rejected, wrong)
+    why = [(bad.reason, bad.detail) for bad in chunk.bad] + why
     places = chunk.first + rejected if chunk.positions is None else np.asarray(chunk.positions, np.int64)[rejected]
     positions = [bad.position for bad in chunk.bad] + places.tolist()
     return {
@@ -118,16 +147,15 @@ def _rejects_of(
     }
 
 
-def _why(rejected: NDArray[np.int64], wrong: Mapping[str, texts.Flags]) -> list[tuple[str, str]]:
+def _why(rejected: NDArray[np.int64], wrong: Mapping[str, texts.Flags], details: Details) -> list[tuple[str, str]]:
     """(rejected,) reason and detail: those of the first field that is wrong."""
     codes = np.zeros(len(rejected), np.int64)
-    keys = list(_DETAILS)
+    keys, sentences = list(details), list(details.values())
     for field in reversed(list(wrong)):
         flags = wrong[field][rejected]
         for flag in np.unique(flags[flags > 0]).tolist():
             codes[flags == flag] = keys.index((field, flag))
-    details = list(_DETAILS.values())
-    return [details[code] for code in codes.tolist()]
+    return [sentences[code] for code in codes.tolist()]
 
 
 def _shown(chunk: Chunk, rows: NDArray[np.int64]) -> list[str]:

@@ -41,6 +41,17 @@ def avro_schema(name: str) -> dict[str, Any]:
 
 
 @cache
+def avro_versions(name: str) -> tuple[dict[str, Any], ...]:
+    """Every published version of the Avro schema called `name`, the current one first, then the older ones.
+
+    >>> [len(version["fields"]) for version in avro_versions("label")]
+    [5, 4]
+    """
+    files = sorted((FOLDER / "older").glob(f"{name}-*.avsc"), reverse=True)
+    return (avro_schema(name), *(json.loads(file.read_text("utf-8")) for file in files))
+
+
+@cache
 def arrow_schema(name: str) -> pa.Schema:
     """The Arrow schema of the record called `name`; each field's documentation is in its metadata."""
     return pa.schema(

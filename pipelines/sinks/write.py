@@ -3,10 +3,14 @@
 import atexit
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.errors import RunError
 from pipelines.sinks import KEYS, Sink, SinkTarget
@@ -19,14 +23,15 @@ METRICS = "crowdbeam.sink"
 class WriteRows(beam.PTransform):
     """Writes rows to a sink that keeps the highest revision of each id.
 
-    Input: pairs of a table's name, one of `KEYS`, and its rows as an Arrow stream. Output: nothing.
+    Input: pairs of a table's name, one of `KEYS`, and its rows as an Arrow stream. Output: pairs with any other name,
+    passed on when the rows before them are safe.
     """
 
     target: SinkTarget
 
-    def expand(self, rows: beam.PCollection[tuple[str, bytes]]) -> beam.PCollection[None]:
+    def expand(self, rows: beam.PCollection[tuple[str, bytes]]) -> beam.PCollection[tuple[str, bytes]]:
         """Wires the step."""
-        return rows | "WriteToSink" >> beam.ParDo(_WriteRowsFn(self.target))
+        return rows | "WriteToSink" >> beam.ParDo(_WriteRowsFn(self.target)).with_output_types(tuple[str, bytes])
 
 
 class _WriteRowsFn(beam.DoFn):
@@ -42,9 +47,13 @@ class _WriteRowsFn(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._sink = None
+        self._notices: list[WindowedValue] = []
 
-    def process(self, element: tuple[str, bytes]) -> None:
+    def process(self, element: tuple[str, bytes], timestamp: Any = beam.DoFn.TimestampParam) -> None:
         name, data = element
+        if name not in KEYS:
+            self._notices.append(WindowedValue(element, timestamp, (GlobalWindow(),)))
+            return
         if self._sink is None:
             self._sink = _OPEN.get(self._target)
         table = from_bytes(data)
@@ -55,10 +64,13 @@ class _WriteRowsFn(beam.DoFn):
             raise
         self._rows[name].inc(table.num_rows)
 
-    def finish_bundle(self) -> None:
+    def finish_bundle(self) -> Iterator[Any]:
         sink, self._sink = self._sink, None  # what was written to it must be safe, whatever others opened meanwhile
-        if sink is None:
-            return
+        if sink is not None:
+            self._flush(sink)
+        yield from self._notices
+
+    def _flush(self, sink: Sink) -> None:
         began, tried = time.perf_counter(), getattr(sink, "retries", 0)
         try:
             sink.flush()

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 MALFORMED_RECORD, UNREADABLE_BLOCK, UNREADABLE_REST = "malformed-record", "unreadable-block", "unreadable-rest"
+MALFORMED_MESSAGE, EMPTY_MESSAGE, UNKNOWN_SCHEMA = "malformed-message", "empty-message", "unknown-schema"
+LOST_OFFSETS, FILE_CHANGED = "lost-offsets", "file-changed"
 READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
 
 

@@ -170,8 +170,8 @@ def _scan(data: bytes, sync: bytes, max_ratio: int) -> tuple[list[tuple[int, int
     at = 0
     try:
         while at < len(data):
-            count, begin = _varint(data, at)
-            length, begin = _varint(data, begin)
+            count, begin = varint(data, at)
+            length, begin = varint(data, begin)
             end = begin + length + _SYNC_BYTES
             if length < 0 or not 0 <= count <= (length + 1) * max_ratio:
                 return blocks, at, -1
@@ -209,13 +209,13 @@ def _header_end(data: bytes) -> int:
     """Where the header at the beginning of `data` ends; raises IndexError when it is not all there."""
     at = len(_MAGIC)
     while True:
-        count, at = _varint(data, at)
+        count, at = varint(data, at)
         if count == 0:
             break
         if count < 0:
-            _, at = _varint(data, at)
+            _, at = varint(data, at)
         for _ in range(2 * abs(count)):
-            length, at = _varint(data, at)
+            length, at = varint(data, at)
             if length < 0:
                 raise ValueError("its header is damaged")
             at += length
@@ -224,7 +224,7 @@ def _header_end(data: bytes) -> int:
     return at + _SYNC_BYTES
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
     """The integer at `at`, and where the next value begins; -1 for one too long to be an integer."""
     value = shift = 0
     while shift < 7 * _VARINT_BYTES:

@@ -40,7 +40,7 @@ def columns_of(path: str) -> list[str]:
     lines = head.removeprefix(_BOM).split(b"\n")
     cut = len(piece) == _PEEK_BYTES and len(lines) > 1
     lines = [line for line in (lines[:-1] if cut else lines) if line.strip()]
-    found = [record for record in map(_parsed, lines) if isinstance(record, dict)]
+    found = [record for record in map(parsed, lines) if isinstance(record, dict)]
     if lines and not any(found):
         raise ValueError("no line is a JSON object with names and values; JSON lines has one on each line")
     return list(dict.fromkeys(name for record in found for name in record))
@@ -71,14 +71,16 @@ def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
 
 
 def _read(block: bytes, first: int, columns: dict[str, str]) -> Chunk:
-    return _read_at_once(block, first, columns) or _read_lines(block, first, columns)
-
-
-def _read_at_once(block: bytes, first: int, columns: dict[str, str]) -> Chunk | None:
-    """The block, if every line is an object and every column of one type."""
     n_lines = block.count(b"\n") + 1
-    if not block.startswith(b"{") or block.count(b"\n{") + 1 != n_lines:
-        return None
+    if block.startswith(b"{") and block.count(b"\n{") + 1 == n_lines:
+        found = read_objects(block, n_lines, columns)
+        if found is not None:
+            return Chunk(first, found)
+    return _read_lines(block, first, columns)
+
+
+def read_objects(block: bytes, n_objects: int, columns: dict[str, str]) -> dict[str, Any] | None:
+    """The fields of `block`, if it holds so many objects and every column is of one type; else None."""
     schema = pa.schema([(column, _type_of(column, block)) for column in dict.fromkeys(columns.values())])
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     reading = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
@@ -86,9 +88,9 @@ def _read_at_once(block: bytes, first: int, columns: dict[str, str]) -> Chunk | 
         table = pj.read_json(pa.BufferReader(block), reading, options)
     except pa.ArrowInvalid:
         return None
-    if table.num_rows != n_lines or not all(_is_exact(column) for column in table.columns):
+    if table.num_rows != n_objects or not all(_is_exact(column) for column in table.columns):
         return None
-    return Chunk(first, {name: as_array(table.column(column)) for name, column in columns.items()})
+    return {name: as_array(table.column(column)) for name, column in columns.items()}
 
 
 def _type_of(column: str, block: bytes) -> pa.DataType:
@@ -96,7 +98,7 @@ def _type_of(column: str, block: bytes) -> pa.DataType:
     begin = 0
     for _ in range(_SAMPLE_LINES):
         end = block.find(b"\n", begin)
-        record = _parsed(block[begin : end if end >= 0 else len(block)])
+        record = parsed(block[begin : end if end >= 0 else len(block)])
         if isinstance(record, dict) and record.get(column) is not None:
             return _ARROW.get(type(record[column]), pa.binary())
         if end < 0:
@@ -119,7 +121,7 @@ def _read_lines(block: bytes, first: int, columns: dict[str, str]) -> Chunk:
     for position, line in enumerate(block.split(b"\n"), first):
         if not line.strip():
             continue
-        record = _parsed(line)
+        record = parsed(line)
         if isinstance(record, dict):
             positions.append(position)
             for name, column in columns.items():
@@ -131,7 +133,7 @@ def _read_lines(block: bytes, first: int, columns: dict[str, str]) -> Chunk:
     return Chunk(first, fields, tuple(bad), positions)
 
 
-def _parsed(line: bytes) -> Any:
+def parsed(line: bytes) -> Any:
     """The value of a line, None when there is none; bytes that are not UTF-8 become surrogates."""
     try:
         return json.loads(line.decode("utf-8", "surrogateescape"))

@@ -1,5 +1,1 @@
-<<<<<<< HEAD
 """The stateful stages of the stream: labels arrive, skills and answers stay current."""
-=======
-"""The stages of the stream."""
->>>>>>> engines

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.blocks import GOLD, NO_TIME
+from pipelines.events import EVENT_REASONS
 from pipelines.records import REASONS, Origin, parse_chunk
 from pipelines.sources import BadRecord, Chunk
 from pipelines.tables import from_bytes
@@ -157,5 +158,5 @@ def _fine(value):
 def test_every_reason_in_the_code_is_among_the_reasons():
     written = "\n".join(path.read_text("utf-8") for path in PIPELINES.rglob("*.py"))
     found = set(re.findall(r'"((?:missing|malformed|too-long|unreadable|contradicting|label-not)-[a-z-]+)"', written))
-    assert found <= REASONS
+    assert found <= EVENT_REASONS
     assert {"contradicting-repeat", "unreadable-rest", "unreadable-block", "malformed-record"} <= found

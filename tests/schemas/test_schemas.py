@@ -53,6 +53,16 @@ def test_every_schema_file_has_a_name_and_a_frozen_copy():
 
 
 @pytest.mark.parametrize("name", schemas.NAMES)
+def test_every_published_version_is_in_the_package_unchanged(name):
+    frozen = json.loads((FROZEN / f"{name}.avsc").read_text("utf-8"))
+    fields = [field["name"] for field in frozen["fields"]]
+    same = [version for version in schemas.avro_versions(name) if [f["name"] for f in version["fields"]] == fields]
+    assert len(same) == 1
+    if same[0] is not schemas.avro_schema(name):
+        assert same == [frozen]
+
+
+@pytest.mark.parametrize("name", schemas.NAMES)
 def test_every_field_is_documented(name):
     def documented(schema):
         for field in schema["fields"]:

@@ -1,0 +1,125 @@
+"""Events: label acts as they arrive, with a time each; corrections are later labels, withdrawals have an op."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines import texts, times
+from pipelines.blocks import NO_TIME, LabelBlock
+from pipelines.errors import InvalidSettingError
+from pipelines.records import DETAILS, REASONS, Origin, Parsed, label_block, parsed_of, size_of
+from pipelines.sources import EMPTY_MESSAGE, FILE_CHANGED, LOST_OFFSETS, MALFORMED_MESSAGE, UNKNOWN_SCHEMA, Chunk
+
+FIELDS = ("task", "worker", "label", "time", "op")
+FORMATS = ("json", "avro")
+HOUR_US = 3_600_000_000
+MAX_OFFSET = int(np.iinfo(np.uint32).max)
+_LABEL, _DELETE, _UNKNOWN = range(3)
+_OPS = {"": _LABEL, "label": _LABEL, "delete": _DELETE}
+_IN_FUTURE = 16
+_DETAILS = {
+    **DETAILS,
+    ("time", _IN_FUTURE): ("time-in-the-future", "The time is too far after the event's arrival: see --max-ahead."),
+    ("op", _UNKNOWN): ("unknown-op", "The op is neither 'label' nor 'delete'."),
+}
+EVENT_REASONS = (
+    REASONS
+    | {reason for reason, _ in _DETAILS.values()}
+    | {MALFORMED_MESSAGE, EMPTY_MESSAGE, UNKNOWN_SCHEMA, LOST_OFFSETS, FILE_CHANGED}
+)
+
+
+@dataclass(frozen=True)
+class EventSettings:
+    """What the events of a source look like.
+
+    Attributes:
+        format: of messages: "json", or "avro" by schemas/label.avsc. A folder's files are told by their names.
+        columns: what the fields task, worker, label, time and op are called, where they differ.
+        classes: the classes, if known; labels outside them are rejected.
+        time_unit: of times that are numbers: "us", "ms" or "s".
+        max_ahead_us: how much later than its arrival an event's time may be.
+    """
+
+    format: str = "json"
+    columns: tuple[tuple[str, str], ...] = ()
+    classes: tuple[str, ...] = ()
+    time_unit: str = "us"
+    max_ahead_us: int = HOUR_US
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise InvalidSettingError(f"--message-format is {self.format!r}; it takes {', '.join(FORMATS)}.")
+        if self.time_unit not in times.UNITS:
+            raise InvalidSettingError(f"--time-unit is {self.time_unit!r}; it takes {', '.join(times.UNITS)}.")
+        if self.max_ahead_us < 0:
+            raise InvalidSettingError(f"--max-ahead is {self.max_ahead_us / 1e6:g} s; it takes 0 or more.")
+        for name, column in self.columns:
+            if name not in FIELDS or not column:
+                raise InvalidSettingError(f"--columns holds {name}={column}; it takes {', '.join(FIELDS)}, each =NAME.")
+        if len(dict(self.columns)) != len(self.columns):
+            raise InvalidSettingError("--columns names a field twice; name each once.")
+
+
+def parse_events(
+    chunk: Chunk,
+    origin: Origin,
+    arrived_us: NDArray[np.int64],
+    settings: EventSettings,
+) -> Parsed:
+    """Parses the events of `chunk`: times become microseconds since 1970, withdrawals are marked.
+
+    Args:
+        chunk: the records; the places of one chunk lie less than 2³² apart.
+        origin: the partition's number, and what it is called.
+        arrived_us: (records,) when each record arrived; the time of a record without one.
+        settings: what the events look like.
+    """
+    if not size_of(chunk):
+        return parsed_of(chunk, origin, None, {}, _DETAILS, "events")
+    block, wrong = label_block(chunk, origin, settings.classes, times.microseconds(settings.time_unit))
+    time, wrong["time"] = _times(block, wrong, arrived_us, settings.max_ahead_us)
+    deleted = None
+    if "op" in chunk.columns:
+        deleted, wrong["op"] = _withdrawals(chunk.columns["op"])
+    if deleted is not None:
+        wrong["label"] = np.where(deleted, texts.OK, wrong["label"]).astype(np.uint8)
+    block = replace(
+        block, time=time, deleted=deleted, offset=_offsets(chunk), arrived_us=int(arrived_us.min()), path=origin.path
+    )
+    parsed = parsed_of(chunk, origin, block, wrong, _DETAILS, "events")
+    if parsed.block is not None and parsed.block.deleted is not None and not parsed.block.deleted.any():
+        return replace(parsed, block=replace(parsed.block, deleted=None))
+    return parsed
+
+
+def _times(
+    block: LabelBlock, wrong: dict[str, texts.Flags], arrived_us: NDArray[np.int64], max_ahead_us: int
+) -> tuple[NDArray[np.int64], texts.Flags]:
+    """(events,) times, and what is wrong with them."""
+    flags = wrong.get("time", np.zeros(len(block), np.uint8))
+    if block.time is None:
+        return arrived_us, flags
+    time = np.where(block.time == NO_TIME, arrived_us, block.time)
+    ahead = (time - max_ahead_us > arrived_us) & (flags == texts.OK)
+    return time, np.where(ahead, _IN_FUTURE, flags).astype(np.uint8)
+
+
+def _withdrawals(column: Any) -> tuple[NDArray[np.bool_] | None, texts.Flags]:
+    """(events,) which withdraw a label, None when none does; and which ops are unknown."""
+    if column.null_count == len(column):
+        return None, np.zeros(len(column), np.uint8)
+    codes, names, flags = texts.codes_of(column)
+    kinds = np.array([_OPS.get(name, _UNKNOWN) for name in names.to_pylist()], np.uint8)[codes]
+    kinds = np.where(flags == texts.MISSING, _LABEL, np.where(flags == texts.OK, kinds, _UNKNOWN))
+    deleted = kinds == _DELETE
+    return deleted if deleted.any() else None, np.where(kinds == _UNKNOWN, _UNKNOWN, texts.OK).astype(np.uint8)
+
+
+def _offsets(chunk: Chunk) -> NDArray[np.uint32]:
+    """(events,) places counted from the chunk's first."""
+    if chunk.positions is None:
+        return np.arange(size_of(chunk), dtype=np.uint32)
+    return (np.asarray(chunk.positions, np.int64) - chunk.first).astype(np.uint32)
