@@ -57,7 +57,7 @@ def _framed(table: pa.Table) -> tuple[pl.DataFrame, set[str]]:
                 table = table.set_column(place, field.name, pa.nulls(len(column)))
             else:
                 maps.add(field.name)
-                table = table.set_column(place, field.name, _objects(pa.array(column.combine_chunks())))
+                table = table.set_column(place, field.name, json_objects(pa.array(column.combine_chunks())))
         elif pa.types.is_dictionary(field.type):
             table = table.set_column(place, field.name, column.cast(field.type.value_type))
     frame = pl.from_arrow(table)
@@ -65,7 +65,7 @@ def _framed(table: pa.Table) -> tuple[pl.DataFrame, set[str]]:
     return frame, maps
 
 
-def _objects(maps: pa.MapArray) -> pa.Array:
+def json_objects(maps: pa.MapArray) -> pa.Array:
     """Each map as the text of a JSON object; null stays null."""
     keys = maps.keys.dictionary_encode()
     texts = pa.array([json.dumps(one, ensure_ascii=False) for one in keys.dictionary.to_pylist()], pa.string())

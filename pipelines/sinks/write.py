@@ -1,5 +1,6 @@
 """Writing to a sink outside: rows in, nothing out; a bundle ends when its rows are safe."""
 
+import atexit
 import threading
 import time
 from collections.abc import Iterator
@@ -105,5 +106,11 @@ class _OpenSinks:
                 del self._sinks[target]
                 sink.close()
 
+    def close(self) -> None:
+        with self._lock:
+            while self._sinks:
+                self._sinks.popitem()[1].close()
+
 
 _OPEN = _OpenSinks()
+atexit.register(_OPEN.close)
