@@ -26,6 +26,7 @@ from pipelines.terminal import write_out
 
 COMMANDS = {
     "aggregate": "turn files of labels into worker skills and task answers",
+    "stream": "keep skills and answers current while labels arrive",
     "simulate": "make up a crowd with a known truth, to try things on",
     "evaluate": "compare the answers of a run with the truth, and with majority vote",
 }

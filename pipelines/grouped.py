@@ -79,11 +79,15 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Grouping:
-    """What became of the blocks of one shard; the counts are those of `pipelines.counts`."""
+    """What became of the blocks of one shard; the counts are those of `pipelines.counts`.
+
+    `time`: (labels,) those of the shard's labels; None when no label has one.
+    """
 
     shard: TaskShard
     contradictions: tuple[Contradiction, ...]
     counts: dict[str, int]
+    time: Ints | None = None
 
 
 def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Grouping:
@@ -94,6 +98,7 @@ def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Gro
     in_order = bool(is_sampled(np.bincount(task, minlength=n_tasks)).any())
     worker, workers = _united([block.worker for block in blocks], [block.workers for block in blocks], in_order)
     label, classes = _united([block.label for block in blocks], [block.classes for block in blocks], True)
+    time = _times(blocks)
     grouped = group_labels(
         task,
         worker,
@@ -101,7 +106,7 @@ def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Gro
         n_tasks=n_tasks,
         n_workers=len(workers),
         n_classes=len(classes),
-        time=_times(blocks),
+        time=time,
         position=_positions(blocks),
         repeats=repeats,
     )
@@ -118,7 +123,7 @@ def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Gro
         )
         for row in grouped.contradictions
     )
-    return Grouping(shard, contradictions, counts)
+    return Grouping(shard, contradictions, counts, None if time is None else time[grouped.kept])
 
 
 def gold_code(workers: pa.LargeStringArray) -> int:

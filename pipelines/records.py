@@ -62,9 +62,12 @@ class Parsed:
     counts: Mapping[str, int]
 
 
-def parse_chunk(chunk: Chunk, origin: Origin, classes: Sequence[str] = ()) -> Parsed:
-    """Parses the records of `chunk`; labels outside `classes`, if any are given, are rejected."""
-    block, wrong = label_block(chunk, origin, classes) if size_of(chunk) else (None, {})
+def parse_chunk(chunk: Chunk, origin: Origin, classes: Sequence[str] = (), scale: times.Scale | None = None) -> Parsed:
+    """Parses the records of `chunk`; labels outside `classes`, if any are given, are rejected.
+
+    Times become ranks, or what `scale` makes of them.
+    """
+    block, wrong = label_block(chunk, origin, classes, scale or times.RANKS) if size_of(chunk) else (None, {})
     return parsed_of(chunk, origin, block, wrong, DETAILS, "gold" if origin.role == "gold" else "labels")
 
 

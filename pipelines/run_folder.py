@@ -25,6 +25,8 @@ from schemas import TABLES
 MANIFEST = "manifest.json"
 STAGING = "_staging"
 FORMAT_VERSION = 1
+STATE = "state"
+_PARTS = (*TABLES, STATE)
 _OWNER = "owner.json"
 _REPLACED = "_replaced"
 _TRIES, _PAUSE_S = 20, 0.05
@@ -79,11 +81,12 @@ class RunFolder:
             return
         os.mkdir(self._replaced)
         try:
-            for name in (MANIFEST, *TABLES):
+            for name in (MANIFEST, *_PARTS):
                 if os.path.lexists(os.path.join(self.path, name)):
                     os.replace(os.path.join(self.path, name), os.path.join(self._replaced, name))
-            for name in TABLES:
-                os.replace(os.path.join(self.staging, name), os.path.join(self.path, name))
+            for name in _PARTS:
+                if name in TABLES or os.path.isdir(os.path.join(self.staging, name)):
+                    os.replace(os.path.join(self.staging, name), os.path.join(self.path, name))
             self._write_manifest(manifest, self.staging)
             os.replace(os.path.join(self.staging, MANIFEST), self.manifest)
         except BaseException:
@@ -115,9 +118,9 @@ class RunFolder:
         """Undoes an exchange that did not come to its end: without a manifest nothing in place is part of a run."""
         if not os.path.isdir(self._replaced) or os.path.exists(self.manifest):
             return
-        for name in (*TABLES, MANIFEST):
+        for name in (*_PARTS, MANIFEST):
             kept, place = os.path.join(self._replaced, name), os.path.join(self.path, name)
-            if name in TABLES and not os.path.isdir(os.path.join(self.staging, name)):
+            if name in _PARTS and not os.path.isdir(os.path.join(self.staging, name)):
                 shutil.rmtree(place, ignore_errors=True)  # the new one
             if os.path.lexists(kept):
                 os.replace(kept, place)
@@ -126,7 +129,7 @@ class RunFolder:
         """The same where nothing can be exchanged at once; while it lasts, and if it fails, there is no manifest."""
         if FileSystems.exists(self.manifest):
             FileSystems.delete([self.manifest])
-        for name in TABLES:
+        for name in _PARTS:
             self._delete_under(FileSystems.join(self.path, name))
         paths = [output["path"] for output in manifest["outputs"]]
         FileSystems.rename(
@@ -149,7 +152,7 @@ class RunFolder:
             place = os.path.join(self.path, name)
             if name == STAGING or (name == MANIFEST and listed is not None):
                 continue
-            if listed is None or name not in TABLES or not os.path.isdir(place):
+            if listed is None or name not in _PARTS or not os.path.isdir(place):
                 return name
             for folder, _, files in os.walk(place):
                 for file in files:

@@ -54,7 +54,7 @@ def solve_edges(
     edges = unpack_edges(spill.get(token))
     progress.add("solve", 0)
     tag = beam.pvalue.TaggedOutput
-    for part, table in enumerate(_edge_tables(edges)):  # first, so that they are written while the solver works
+    for part, table in enumerate(edge_tables(edges)):  # first, so that they are written while the solver works
         yield tag("edges", (part, to_bytes(table)))
     solved = solve(edges, settings, prior_skills)
     yield tag("model", solved.model.to_bytes())
@@ -184,7 +184,8 @@ def _model_of(fit: SkillFit, classes: tuple[str, ...], settings: AggregateSettin
     )
 
 
-def _edge_tables(edges: EdgeCounts) -> Iterator[pa.Table]:
+def edge_tables(edges: EdgeCounts) -> Iterator[pa.Table]:
+    """Rows of edges, in parts."""
     workers = pa.array(edges.workers, pa.string())
     first, second = edges.first.astype(np.int32), edges.second.astype(np.int32)
     for start in range(0, max(edges.n_edges, 1), EDGES_PER_BLOCK):

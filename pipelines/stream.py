@@ -26,6 +26,7 @@ class StreamPlan:
         source: where the events come from.
         sinks: transforms that write pairs of a table's name and a table, by step name.
         control: the folder of requests and status.
+        rejects: a sink for rejects alone; None: they go to all sinks.
         shards: how many parts the tasks are split into; it cannot change while a stream lives.
         track, skills, answers: the rules of the stages.
         max_events: how many events make a block.
@@ -36,6 +37,7 @@ class StreamPlan:
     source: Source
     sinks: tuple[tuple[str, Any], ...]
     control: Control
+    rejects: tuple[str, Any] | None = None
     shards: int = 8
     track: TrackRules = field(default_factory=TrackRules)
     skills: SkillRules = field(default_factory=SkillRules)
@@ -62,14 +64,19 @@ def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
     labels = tracked["labels"] | "Labels" >> _typed(tuple[int, bytes])
     models = kept["models"] | "Models" >> _typed(tuple[int, bytes])
     scores = (labels, models) | "ForAnswers" >> beam.Flatten() | "AnswerTasks" >> AnswerTasks(plan.answers, plan.job)
-    rows = (
-        scores,
-        kept["rows"] | "SkillRows" >> _typed(tuple[str, bytes]),
-        polled["rejects"] | "Rejects" >> _typed(tuple[str, bytes]),
+    rows: tuple[Any, ...] = (scores, kept["rows"] | "SkillRows" >> _typed(tuple[str, bytes]))
+    rejects = (
+        polled["rejects"] | "ReadRejects" >> _typed(tuple[str, bytes]),
         tracked["rejects"] | "LateRejects" >> _typed(tuple[str, bytes]),
-    ) | "AllRows" >> beam.Flatten()
+    )
+    if plan.rejects is not None:
+        name, sink = plan.rejects
+        _ = rejects | "AllRejects" >> beam.Flatten() | name >> sink
+    else:
+        rows = (*rows, *rejects)
+    everything = rows | "AllRows" >> beam.Flatten()
     for number, (name, sink) in enumerate(plan.sinks):
-        notices = rows | name >> sink
+        notices = everything | name >> sink
         _ = notices | f"{name}Done" >> beam.Map(_note, plan.control, number * plan.shards)
 
 

@@ -13,6 +13,7 @@ WIDTH = 80
 _INDENT = "  "
 _GAP = "  "
 _SECONDS_FOR_A_RATE = 0.5
+_MARKS = 50
 
 
 @dataclass(frozen=True)
@@ -202,8 +203,46 @@ def stage_of(done: Mapping[str, int]) -> str:
     return "write" if stage == "score" and done["score"] >= done.get("count agreements", 0) else stage
 
 
+class StreamLine:
+    """Says how a stream is: events, how fast they come, how many wait, the model, rejects.
+
+    >>> line = StreamLine(clock=lambda: 7.0)
+    >>> line.see({"events": 1200, "lag": {"labels-0": 5}, "model_version": 3, "counts": {"events_rejected": 2}})
+    >>> line.text()
+    '1,200 events  5 waiting  model 3  2 rejected  0 s'
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._status: Mapping[str, Any] | None = None
+        self._marks: list[tuple[float, int]] = []
+
+    def see(self, status: Mapping[str, Any] | None) -> None:
+        """Takes the stream's latest status."""
+        self._status = status
+        if status is not None:
+            self._marks = [*self._marks[-_MARKS:], (self._clock(), status["events"])]
+
+    def text(self) -> str:
+        """The line as it is now."""
+        elapsed = f"{self._clock() - self._began:.0f} s"
+        if self._status is None:
+            return f"starting  {elapsed}"
+        parts = [f"{self._status['events']:,} events"]
+        (then, before), (now, after) = self._marks[0], self._marks[-1]
+        if now - then >= _SECONDS_FOR_A_RATE:
+            parts.append(f"{(after - before) / (now - then):,.0f} events/s")
+        parts.append(f"{sum(self._status['lag'].values()):,} waiting")
+        parts.append(f"model {self._status['model_version']}")
+        rejected = self._status["counts"].get("events_rejected", 0)
+        if rejected:
+            parts.append(f"{rejected:,} rejected")
+        return "  ".join([*parts, elapsed])
+
+
 @contextmanager
-def show_progress(line: ProgressLine, wanted: bool) -> Iterator[None]:
+def show_progress(line: ProgressLine | StreamLine, wanted: bool) -> Iterator[None]:
     """Shows `line` on standard error, again and again, while the body runs; on a terminal only."""
     if not (wanted and sys.stderr.isatty()):
         yield

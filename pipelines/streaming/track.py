@@ -34,6 +34,7 @@ from pipelines.streaming.tracking import LATE, TaskTracker, Tracked, TrackRules
 from pipelines.write import write_file
 
 MODEL_KEY = "model"
+RESIDUE = "residue.frame"
 
 
 @dataclass
@@ -129,12 +130,20 @@ class _TrackTasksFn(beam.DoFn):
         yield beam.pvalue.TaggedOutput("changes", onward)
 
     def _bootstrapped(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
-        with FileSystems.open(state_path(marker.folder, shard), compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            block = LabelBlock.from_bytes(file.read())
+        block = LabelBlock.from_bytes(read_frame(state_path(marker.folder, shard)))
+        residue = FileSystems.join(marker.folder, RESIDUE)
+        if shard == 0 and FileSystems.exists(residue):
+            yield beam.pvalue.TaggedOutput("changes", CHANGES + bytes(4) + read_frame(residue))
         if len(block):
             yield from self._events(shard, kept, block)
         else:
             kept.put_back()
+
+
+def read_frame(path: str) -> bytes:
+    """A frame that lies in a file."""
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        return bytes(file.read())
 
 
 def state_path(folder: str, shard: int) -> str:

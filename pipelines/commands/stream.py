@@ -1,0 +1,201 @@
+"""`crowdbeam stream`: labels arrive, skills and answers stay current."""
+
+import json
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.arguments import CommandParser
+from pipelines.commands.model_options import add_model_options, add_number, add_whole, aggregate_settings_of
+from pipelines.errors import InvalidSettingError
+from pipelines.settings import OUTPUT_FORMATS
+from pipelines.terminal import StreamLine, show_progress, write_out
+
+SUMMARY = "Keep worker skills and task answers current while labels arrive."
+TAKES_BEAM_OPTIONS = True
+ACTIONS = ("run", "snapshot", "stop")
+_EPILOG = """\
+actions:
+  run       read --source, write to --sink, until Ctrl-C or SIGTERM: then everything read is answered (default)
+  snapshot  write the state of the stream of --control as a run folder to --output
+  stop      have the stream of --control answer all it has read, and end
+
+examples:
+  crowdbeam stream --source kafka://localhost:9092/labels --sink kafka://localhost:9092/crowd
+  crowdbeam stream --source kafka://localhost:9092/labels --sink postgres://me@localhost/crowd --task-ttl 7d \\
+      --control /shared/crowd --runner PortableRunner --job_endpoint localhost:8099 \\
+      --environment_type EXTERNAL --environment_config localhost:50000 --parallelism 2
+  crowdbeam stream snapshot --control /shared/crowd --output run
+
+Any other option is Beam's. Without --runner the stream runs on Prism, on this machine.
+
+exit codes:
+    0  done; the stream was asked to end, and everything read is answered
+    1  the stream failed; what was written stays
+    2  bad usage, settings, source or sink; nothing was run
+"""
+
+
+def build_parser() -> CommandParser:
+    """What the command takes."""
+    parser = CommandParser(
+        prog="crowdbeam stream",
+        usage="crowdbeam stream [run|snapshot|stop] --source SOURCE --sink SINK [options] [any Beam option]",
+        description=SUMMARY,
+        epilog=_EPILOG,
+    )
+    parser.add_argument("action", metavar="ACTION", nargs="?", default="run", help=f"{', '.join(ACTIONS)}; see below")
+    _add_source_options(parser)
+    _add_sink_options(parser)
+    _add_stream_options(parser)
+    add_model_options(parser)
+    return parser
+
+
+def _add_source_options(parser: CommandParser) -> None:
+    from pipelines.events import FORMATS
+    from pipelines.times import UNITS
+
+    add = parser.add_argument_group("source").add_argument
+    add("--source", default="", help="kafka://HOST:PORT/TOPIC, pubsub://PROJECT/SUBSCRIPTION, or a growing folder")
+    kinds = f"of messages: {', '.join(FORMATS)} by schemas/label.avsc (default: %(default)s)"
+    add("--message-format", metavar="FORMAT", default="json", help=kinds)
+    columns = "what task, worker, label, time and op are called in the events (default: the same)"
+    add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
+    unit = f"of times that are numbers: {', '.join(UNITS)} (default: %(default)s)"
+    add("--time-unit", metavar="UNIT", default="us", help=unit)
+    ahead = "events whose time is more than this after their arrival are rejected (default: %(default)s)"
+    add("--max-ahead", metavar="TIME", default="1h", help=ahead)
+    begin = "where a stream that has read nothing yet begins: earliest, latest (default: %(default)s)"
+    add("--from", dest="start_from", metavar="WHERE", default="earliest", help=begin)
+    group = "the Kafka group whose offsets are committed, to be watched (default: %(default)s)"
+    add("--group", metavar="NAME", default="crowdbeam", help=group)
+    properties = "settings of the Kafka client, NAME=VALUE a line: the place for passwords (default: none)"
+    add("--kafka-properties", metavar="FILE", default="", help=properties)
+    add_whole(add, "--readers", 2, "how many readers share the source's partitions (default: %(default)s)")
+    add_whole(add, "--block", 20_000, "how many events are read at once (default: %(default)s)")
+    begun = "a finished run to begin with: its labels are the stream's first (default: none)"
+    add("--bootstrap", metavar="RUN", default="", help=begun)
+
+
+def _add_sink_options(parser: CommandParser) -> None:
+    add = parser.add_argument_group("sink").add_argument
+    sink = "kafka://HOST:PORT/PREFIX, postgres://USER@HOST/DATABASE, or a folder; may be given several times"
+    add("--sink", action="append", default=[], help=sink)
+    add("--rejects", metavar="SINK", default="", help="where rejects go (default: to every --sink)")
+    add_number(add, "--emit-if", "P", 0.01, "give a row again when it changes by more than this (default: %(default)g)")
+    add("--file-every", metavar="TIME", default="60s", help="how often a folder gets new files (default: %(default)s)")
+    control = "the folder for requests and status; every worker must reach it (default: a new temporary one)"
+    add("--control", metavar="DIR", default="", help=control)
+    add("--output", metavar="DIR", default="", help="of a snapshot: the run folder")
+    add("--overwrite", action="store_true", help="of a snapshot: replace the finished run in --output")
+    kinds = f"of a snapshot: the format of its tables: {', '.join(OUTPUT_FORMATS)} (default: %(default)s)"
+    add("--output-format", metavar="FORMAT", default="parquet", help=kinds)
+    add("--json", action="store_true", help="print one JSON object at the end, and nothing else")
+    add("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _add_stream_options(parser: CommandParser) -> None:
+    from pipelines.streaming.settings import LATE_RULES
+
+    add = parser.add_argument_group("stream").add_argument
+    ttl = "close a task so long after its last label, in event time, for example 7d (default: never)"
+    add("--task-ttl", metavar="TIME", default="0", help=ttl)
+    late = f"labels for closed tasks: {', '.join(LATE_RULES)} (default: %(default)s)"
+    add("--late", metavar="RULE", default="reject", help=late)
+    every = "how long between two solutions while labels arrive (default: %(default)s)"
+    add("--solve-every", metavar="TIME", default="2s", help=every)
+    settle = "how long without labels until skills are solved from scratch, as in a batch (default: %(default)s)"
+    add("--settle-after", metavar="TIME", default="5s", help=settle)
+    add_whole(add, "--shards", 8, "parts the tasks are split into; fixed for a stream's life (default: %(default)s)")
+
+
+def settings_of(args: Namespace, control: str) -> Any:
+    """The settings that the arguments stand for; raises `InvalidSettingError` when they cannot be used."""
+    from pipelines.events import EventSettings
+    from pipelines.settings import parse_columns
+    from pipelines.streaming.settings import StreamSettings, seconds_of
+
+    if not args.source:
+        raise InvalidSettingError("There is no --source; give kafka://HOST:PORT/TOPIC or a folder.")
+    aggregate = aggregate_settings_of(args)
+    ahead_us = int(seconds_of(args.max_ahead, "--max-ahead") * 1e6)
+    return StreamSettings(
+        source=args.source,
+        sinks=tuple(args.sink),
+        control=control,
+        rejects=args.rejects,
+        bootstrap=args.bootstrap,
+        aggregate=aggregate,
+        events=EventSettings(
+            args.message_format, parse_columns(args.columns), aggregate.classes, args.time_unit, ahead_us
+        ),
+        group=args.group,
+        start_from=args.start_from,
+        properties=args.kafka_properties,
+        readers=args.readers,
+        shards=args.shards,
+        block=args.block,
+        task_ttl_s=seconds_of(args.task_ttl, "--task-ttl"),
+        late=args.late,
+        solve_every_s=seconds_of(args.solve_every, "--solve-every"),
+        settle_after_s=seconds_of(args.settle_after, "--settle-after"),
+        emit_if=args.emit_if,
+        file_every_s=seconds_of(args.file_every, "--file-every"),
+        prior_skills=args.prior_skills,
+    )
+
+
+def run(args: Namespace, beam_args: Sequence[str]) -> int:
+    """Does what `args.action` says."""
+    if args.action not in ACTIONS:
+        raise InvalidSettingError(f"{args.action!r} is no action of crowdbeam stream; it takes {', '.join(ACTIONS)}.")
+    if args.action == "run":
+        return _run(args, beam_args)
+    if not args.control:
+        raise InvalidSettingError(f"crowdbeam stream {args.action} needs the --control folder of a running stream.")
+    from pipelines.streaming.control import Control
+
+    control = Control(args.control)
+    if args.action == "stop":
+        from pipelines.streaming.supervise import drain
+
+        drain(control)
+        return 0
+    if not args.output:
+        raise InvalidSettingError("A snapshot needs an --output folder.")
+    from pipelines.run_tables import read_table
+    from pipelines.streaming import snapshot
+    from pipelines.summary import RunTables, summarise
+    from pipelines.terminal import show_blocks
+
+    manifest = snapshot.take(control, args.output, output_format=args.output_format, overwrite=args.overwrite)
+    if args.json:
+        graph = read_table(args.output, "graph").to_pylist()
+        write_out(json.dumps({**manifest, "path": args.output, "graph": graph}, ensure_ascii=False))
+    elif not args.quiet:
+        show_blocks(summarise(args.output, manifest, RunTables.of(args.output)))
+    return 0
+
+
+def _run(args: Namespace, beam_args: Sequence[str]) -> int:
+    control = args.control or tempfile.mkdtemp(prefix="crowdbeam-stream-")
+    settings = settings_of(args, control)
+    if beam_args:
+        from pipelines.beam_options import check_beam_options
+
+        check_beam_options(beam_args)
+    from pipelines.streaming import supervise
+
+    line, wanted = StreamLine(), not (args.quiet or args.json)
+    if wanted:
+        sys.stderr.write(f"crowdbeam: reading {settings.source}; requests and status in {control}\n")
+    with show_progress(line, wanted):
+        status = supervise.run(settings, beam_args, line.see)
+    if args.json:
+        write_out(json.dumps(status, ensure_ascii=False))
+    elif not args.quiet:
+        write_out(f"{status.get('events', 0):,} events read and answered; model {status.get('model_version', 0)}.")
+    return 0

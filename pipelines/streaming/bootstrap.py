@@ -1,0 +1,118 @@
+"""Beginning with an earlier state: the labels of a finished run, or of a snapshot of a stream, by shard.
+
+A run of the batch names its inputs; they are read again, and the labels that counted then are the stream's first
+labels. A snapshot holds its labels itself, and what closed tasks have left in the counts. Labels that also arrive by
+the stream's source change nothing, so that the two may overlap.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.blocks import LabelBlock, split_block
+from pipelines.errors import InputError
+from pipelines.grouped import Grouping, group_blocks
+from pipelines.inputs import InputPlan, checksum_of, plan_inputs
+from pipelines.read import chunks_of
+from pipelines.records import Origin, parse_chunk
+from pipelines.run_folder import STATE
+from pipelines.run_tables import read_manifest
+from pipelines.settings import BatchSettings, parse_columns
+from pipelines.streaming.control import Control
+from pipelines.streaming.keep_skills import LEDGER
+from pipelines.streaming.label_table import LabelTable
+from pipelines.streaming.ledger import Ledger, pack_change
+from pipelines.streaming.track import RESIDUE, read_frame, state_path
+from pipelines.times import microseconds
+from pipelines.write import write_file
+
+
+def prepare(run: str, control: Control, shards: int, time_unit: str = "us") -> str:
+    """Writes the state of the finished run in the folder `run` for so many shards; returns the folder it is in.
+
+    Times that are numbers are in `time_unit`.
+    """
+    manifest = read_manifest(run)
+    ledger = FileSystems.join(run, STATE, LEDGER)
+    blocks = list(_kept_blocks(run)) if FileSystems.exists(ledger) else list(_read_blocks(run, manifest, time_unit))
+    tables = [LabelTable() for _ in range(shards)]
+    held = Ledger()
+    for block in blocks:
+        for number, part in split_block(block, shards):
+            applied = tables[number].apply(part)
+            change = tables[number].change(applied)
+            held.add(pack_change(change, tables[number].workers, tables[number].classes, 0))
+    folder = control.path("bootstrap")
+    for number, table in enumerate(tables):
+        _write(state_path(folder, number), table.block().to_bytes())
+    if FileSystems.exists(ledger):
+        residue = Ledger()
+        residue.add(read_frame(ledger))
+        residue.add(held.to_bytes(), -1)
+        _write(FileSystems.join(folder, RESIDUE), residue.to_bytes())
+    return folder
+
+
+def _kept_blocks(run: str) -> Iterator[LabelBlock]:
+    """The labels of a snapshot."""
+    for file in FileSystems.match([FileSystems.join(run, STATE, "labels-*.frame")])[0].metadata_list:
+        yield LabelBlock.from_bytes(read_frame(file.path))
+
+
+def _read_blocks(run: str, manifest: dict[str, Any], time_unit: str) -> Iterator[LabelBlock]:
+    """The labels that counted in a run of the batch, from its inputs."""
+    settings = manifest["settings"]
+    inputs = {role: [one for one in manifest["inputs"] if one["role"] == role] for role in ("labels", "gold")}
+    for one in (*inputs["labels"], *inputs["gold"]):
+        if not FileSystems.exists(one["path"]) or checksum_of(one["path"]) != one["checksum"]:
+            raise InputError(
+                f"--bootstrap {run} was made from {one['path']}, which is gone or has changed. Run the batch again."
+            )
+    columns = ",".join(f"{field}={column}" for field, column in _pairs(settings["columns"]))
+    plan = plan_inputs(
+        BatchSettings(
+            tuple(one["path"] for one in inputs["labels"]),
+            run,
+            columns=parse_columns(columns),
+            gold=tuple(one["path"] for one in inputs["gold"]),
+            input_format=settings["input_format"],
+        )
+    )
+    yield from _counted(plan, tuple(_pairs(settings["classes"])), settings["repeats"], time_unit)
+
+
+def _pairs(text: str) -> Any:
+    return json.loads(text) if text else []
+
+
+def _counted(plan: InputPlan, classes: tuple[str, ...], repeats: str, time_unit: str) -> Iterator[LabelBlock]:
+    blocks = []
+    for part in plan.parts:
+        for lazy in chunks_of(part):
+            parsed = parse_chunk(lazy(), Origin(part.source, part.path, part.role), classes, microseconds(time_unit))
+            if parsed.block is not None:
+                blocks.append(parsed.block)
+    if blocks:
+        yield block_of(group_blocks(0, blocks, repeats))
+
+
+def block_of(grouping: Grouping) -> LabelBlock:
+    """The labels that count, as a block."""
+    shard = grouping.shard
+    labels = shard.labels
+    return LabelBlock(
+        0,
+        0,
+        shard.task.take(labels.task),
+        labels.worker,
+        shard.workers,
+        labels.label,
+        shard.classes,
+        grouping.time,
+    )
+
+
+def _write(path: str, data: bytes) -> None:
+    write_file(path, lambda sink: sink.write(data))

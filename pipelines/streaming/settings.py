@@ -1,0 +1,98 @@
+"""What a stream is told: checked before anything runs."""
+
+import re
+from dataclasses import dataclass, field
+
+from pipelines.errors import InvalidSettingError
+from pipelines.events import EventSettings
+from pipelines.settings import AggregateSettings
+
+LATE_RULES = ("reject", "reopen")
+STARTS_FROM = ("earliest", "latest")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MOST_SHARDS = 1024
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """One run of `crowdbeam stream`.
+
+    Attributes:
+        source: where events come from: kafka://HOST:PORT/TOPIC, pubsub://PROJECT/SUBSCRIPTION, a folder or a glob.
+        sinks: where rows go: kafka://HOST:PORT/PREFIX, postgres://USER@HOST/DATABASE, or a folder.
+        control: the folder of requests and status; all workers must reach it.
+        rejects: where rejects go; empty: to all sinks.
+        bootstrap: a finished run to begin with; empty: none.
+        aggregate: how labels become skills and answers.
+        events: what the events look like.
+        group: the Kafka group whose offsets are committed.
+        start_from: where a stream that has not read yet begins in Kafka: "earliest" or "latest".
+        properties: a file with settings of the Kafka client.
+        readers: how many readers share the partitions.
+        shards: how many parts the tasks are split into; it cannot change while a stream lives.
+        block: how many events are read at once.
+        task_ttl_s: how long after its last label a task closes, in event time; 0: never.
+        late: what becomes of labels for closed tasks.
+        solve_every_s: how long between two solutions while labels arrive.
+        settle_after_s: how long without a label until the skills are solved from scratch, as the batch does.
+        emit_if: rows are given again when a probability or a skill changes by more than this.
+        file_every_s: how often a folder gets new files.
+        prior_skills: an earlier run, or a file with the columns worker and skill.
+    """
+
+    source: str
+    sinks: tuple[str, ...]
+    control: str
+    rejects: str = ""
+    bootstrap: str = ""
+    aggregate: AggregateSettings = field(default_factory=AggregateSettings)
+    events: EventSettings = field(default_factory=EventSettings)
+    group: str = "crowdbeam"
+    start_from: str = "earliest"
+    properties: str = ""
+    readers: int = 2
+    shards: int = 8
+    block: int = 20_000
+    task_ttl_s: float = 0.0
+    late: str = "reject"
+    solve_every_s: float = 2.0
+    settle_after_s: float = 5.0
+    emit_if: float = 0.01
+    file_every_s: float = 60.0
+    prior_skills: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.sinks:
+            raise InvalidSettingError("There is no --sink; give a folder, kafka://HOST:PORT/PREFIX or postgres://...")
+        if len(set(self.sinks)) != len(self.sinks):
+            raise InvalidSettingError("--sink names a sink twice; name each once.")
+        if self.late not in LATE_RULES:
+            raise InvalidSettingError(f"--late is {self.late!r}; it takes {', '.join(LATE_RULES)}.")
+        if self.start_from not in STARTS_FROM:
+            raise InvalidSettingError(f"--from is {self.start_from!r}; it takes {', '.join(STARTS_FROM)}.")
+        if self.aggregate.repeats != "last":
+            raise InvalidSettingError("A stream takes a worker's latest label on a task; --repeats is for batches.")
+        for name, value, low, high in (
+            ("readers", self.readers, 1, 1024),
+            ("shards", self.shards, 1, _MOST_SHARDS),
+            ("block", self.block, 1, 1_000_000),
+            ("task-ttl", self.task_ttl_s, 0, 1e10),
+            ("solve-every", self.solve_every_s, 0.1, 86_400),
+            ("settle-after", self.settle_after_s, 0.1, 86_400),
+            ("emit-if", self.emit_if, 0, 1),
+            ("file-every", self.file_every_s, 0.1, 86_400),
+        ):
+            if not low <= value <= high:
+                raise InvalidSettingError(f"--{name} is {value:g}; it takes a number from {low:g} to {high:g}.")
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Reads ``30``, ``30s``, ``15m``, ``12h`` or ``7d``.
+
+    >>> seconds_of("7d", "--task-ttl"), seconds_of("1.5", "--task-ttl")
+    (604800.0, 1.5)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smhd]?)\s*", text)
+    if found is None:
+        raise InvalidSettingError(f"{option} is {text!r}; it takes a time such as 30s, 15m, 12h or 7d.")
+    return float(found[1]) * _UNITS[found[2] or "s"]

@@ -1,0 +1,135 @@
+"""A snapshot of a stream: its state now, as a run folder like any other, and enough to begin another stream with.
+
+The stream writes down its labels and counts, cut between two events of each shard. Skills and answers follow from them
+by the batch's own functions, so that a snapshot is what the batch would say of the labels that hold.
+"""
+
+import json
+import time
+import uuid
+from collections import Counter
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.blocks import LabelBlock
+from pipelines.counts import pack_counts
+from pipelines.errors import InputError, RunError
+from pipelines.grouped import TaskShard
+from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
+from pipelines.prior import read_prior_skills
+from pipelines.run_folder import STATE, RunFolder
+from pipelines.score import score_shard
+from pipelines.settings import AggregateSettings, BatchSettings
+from pipelines.solve import Solved, edge_tables, solve
+from pipelines.streaming.control import Control, read_json
+from pipelines.streaming.envelopes import SNAPSHOT, Marker
+from pipelines.streaming.keep_skills import LEDGER
+from pipelines.streaming.label_table import LabelTable
+from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.track import read_frame, state_path
+from pipelines.write import write_file, write_table
+
+DESCRIPTION = "stream.json"
+PATIENCE_S = 120.0
+_PAUSE_S = 0.2
+
+
+def take(control: Control, output: str, *, output_format: str = "parquet", overwrite: bool = False) -> dict[str, Any]:
+    """Writes the state of the stream of a control folder as a run to `output`; returns its manifest."""
+    described = read_json(control.path(DESCRIPTION))
+    if described is None:
+        raise InputError(f"--control {control.folder} is no control folder of a stream: it has no {DESCRIPTION}.")
+    clock = Clock()
+    settings = BatchSettings(
+        (described["source"],), output, _aggregate_of(described), output_format=output_format, overwrite=overwrite
+    )
+    folder = RunFolder(output)
+    folder.open(overwrite)
+    try:
+        state = FileSystems.join(folder.staging, STATE)
+        _ask(control, state, described["shards"])
+        clock.lap("stream")
+        _write_run(settings, described, state, folder.staging)
+        manifest = manifest_of(settings, folder.staging, [], {}, clock)
+        folder.commit(manifest)
+    except BaseException:
+        folder.abandon()
+        raise
+    return manifest
+
+
+def _aggregate_of(described: dict[str, Any]) -> AggregateSettings:
+    known = dict(described["aggregate"])
+    known["classes"] = tuple(known["classes"])
+    known["class_prior"] = tuple((name, share) for name, share in known["class_prior"])
+    return AggregateSettings(**known)
+
+
+def _ask(control: Control, state: str, shards: int) -> None:
+    """Has the stream write its state to the folder `state`, and waits for all of it."""
+    marker = Marker(SNAPSHOT, f"snapshot-{uuid.uuid4().hex[:12]}", state)
+    control.request(marker)
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while _n_written(state) < shards + 1:
+            if time.monotonic() > until:
+                raise RunError(
+                    f"The stream of {control.folder} did not answer within {PATIENCE_S:g} s. "
+                    "Is it running, and does it reach the control folder and --output?"
+                )
+            time.sleep(_PAUSE_S)
+    finally:
+        control.withdraw(marker)
+
+
+def _n_written(state: str) -> int:
+    return len(FileSystems.match([FileSystems.join(state, "*.frame")])[0].metadata_list)
+
+
+def _write_run(settings: BatchSettings, described: dict[str, Any], state: str, staging: str) -> None:
+    ledger = Ledger()
+    ledger.add(read_frame(FileSystems.join(state, LEDGER)))
+    solved = solve(ledger.edges(), settings.aggregate, read_prior_skills(described["prior_skills"]))
+    writer = _Writer(settings.output_format, staging)
+    for number in range(described["shards"]):
+        writer.score(number, LabelBlock.from_bytes(read_frame(state_path(state, number))), solved, settings.aggregate)
+    for number, table in enumerate(edge_tables(solved.edges)):
+        writer.write("edges", number, table)
+    writer.write("skills", 0, solved.skill_table())
+    writer.write("graph", 0, solved.graph_table())
+    for file in FileSystems.match([FileSystems.join(state, "*.frame")])[0].metadata_list:
+        writer.counts[f"rows:{STATE}/{file.path.rpartition('/')[2]}"] = 0
+    counts = Counter(solved.counts())
+    counts.update(writer.counts)
+    _keep(staging, COUNTS, pack_counts(counts))
+    _keep(staging, FIT, json.dumps(solved.account()).encode())
+
+
+class _Writer:
+    """Writes tables, and counts what is in them."""
+
+    def __init__(self, kind: str, staging: str) -> None:
+        self._kind, self._staging = kind, staging
+        self.counts: Counter[str] = Counter()
+
+    def score(self, number: int, block: LabelBlock, solved: Solved, aggregate: AggregateSettings) -> None:
+        table = LabelTable()
+        table.apply(block)
+        _, labels = table.labels_of()
+        names = [codes.names(range(len(codes))) for codes in (table.tasks, table.workers, table.classes)]
+        shard = TaskShard(number, names[0], labels, labels.sizes, names[1], names[2])
+        rows, counts = score_shard(shard, solved.model, aggregate)
+        self.counts.update(counts)
+        used = len(labels.worker)
+        self.counts.update(labels_read=used, labels_used=used, tasks=counts["scores"])
+        self.write("scores", number, rows)
+
+    def write(self, name: str, number: int, table: Any) -> None:
+        path = f"{name}/part-{number:05d}.{self._kind}"
+        write_table(table, FileSystems.join(self._staging, path), self._kind, name)
+        self.counts[f"rows:{path}"] = table.num_rows
+
+
+def _keep(staging: str, name: str, data: bytes) -> None:
+    write_file(FileSystems.join(staging, name), lambda sink: sink.write(data))

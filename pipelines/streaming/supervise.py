@@ -1,0 +1,178 @@
+"""Supervising a stream: started, watched, and drained when somebody asks it to end."""
+
+import json
+import shutil
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.errors import RunError
+from pipelines.prior import read_prior_skills
+from pipelines.runners import options_of
+from pipelines.sinks.folder import IntervalFolder
+from pipelines.sinks.targets import sink_of
+from pipelines.sinks.write import WriteRows
+from pipelines.sources.endless import source_of
+from pipelines.sources.storage import is_local
+from pipelines.stream import StreamPlan, build
+from pipelines.streaming.answering import AnswerRules
+from pipelines.streaming.bootstrap import prepare
+from pipelines.streaming.control import Control, write_json
+from pipelines.streaming.envelopes import DRAIN, Marker
+from pipelines.streaming.runner_flags import with_streaming_flags
+from pipelines.streaming.settings import StreamSettings
+from pipelines.streaming.skill_keeping import SkillRules
+from pipelines.streaming.tracking import TrackRules
+
+DESCRIPTION = "stream.json"
+PATIENCE_S = 120.0
+_PAUSE_S = 0.2
+_US = 1_000_000
+_ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
+
+Watcher = Callable[[dict[str, Any] | None], None]
+
+
+def run(settings: StreamSettings, beam_args: Sequence[str], watch: Watcher) -> dict[str, Any]:
+    """Runs a stream until a signal ends it; returns its last status. `watch` is told the status as it changes."""
+    flags = with_streaming_flags(_with_runner(beam_args))
+    plan = plan_of(settings)
+    options = options_of(flags)
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline, plan)
+    with _signals() as asked:
+        result = pipeline.run()
+        try:
+            _watch(result, plan.control, watch, asked)
+            return _drained(result, plan, watch, asked)
+        finally:
+            _cancel(result)
+
+
+def plan_of(settings: StreamSettings) -> StreamPlan:
+    """All that the stream needs to know; source and sinks are asked whether they are there."""
+    source = source_of(settings)
+    source.check()
+    sinks = tuple(_sink(f"Sink{number}", text, settings) for number, text in enumerate(settings.sinks))
+    rejects = _sink("Rejects", settings.rejects, settings) if settings.rejects else None
+    control = Control(settings.control)
+    if is_local(settings.control):
+        Path(settings.control).mkdir(parents=True, exist_ok=True)
+    control.clear()
+    write_json(control.path(DESCRIPTION), _described(settings))
+    prior = read_prior_skills(settings.prior_skills)
+    return StreamPlan(
+        source,
+        sinks,
+        control,
+        rejects,
+        settings.shards,
+        TrackRules(source.n_readers, int(settings.task_ttl_s * _US), settings.late),
+        SkillRules(settings.aggregate, settings.solve_every_s, settings.settle_after_s, settings.emit_if, prior),
+        AnswerRules(settings.aggregate, settings.emit_if),
+        settings.block,
+        prepare(settings.bootstrap, control, settings.shards, settings.events.time_unit) if settings.bootstrap else "",
+    )
+
+
+def _sink(name: str, text: str, settings: StreamSettings) -> tuple[str, Any]:
+    target = sink_of(text)
+    target.check()
+    if isinstance(target, IntervalFolder):
+        from pipelines.sinks.intervals import WriteIntervals
+
+        return name, WriteIntervals(target.path, settings.file_every_s)
+    return name, WriteRows(target)
+
+
+def _described(settings: StreamSettings) -> dict[str, Any]:
+    """What a later command must know of the stream."""
+    known: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return known
+
+
+def _with_runner(beam_args: Sequence[str]) -> list[str]:
+    """Beam's arguments, with a runner: Prism, where none is given, and the one on the path if there is one."""
+    args = list(beam_args)
+    if not any(arg.partition("=")[0] == "--runner" for arg in args):
+        args.append("--runner=PrismRunner")
+    prism = shutil.which("prism")
+    if prism and "--runner=PrismRunner" in args and not any(arg.startswith("--prism_location") for arg in args):
+        args.append(f"--prism_location={prism}")
+    return args
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that SIGINT or SIGTERM sets; the second signal goes its usual way."""
+    asked = threading.Event()
+    before: dict[int, Any] = {}
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            before[number](number, frame)
+        asked.set()
+
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watch(result: Any, control: Control, watch: Watcher, asked: threading.Event) -> None:
+    while not asked.wait(_PAUSE_S):
+        state = str(result.state)
+        if state in _ENDED:
+            raise RunError(f"The Beam job ended as {state}; what was written so far stays. {_why(result)}".strip())
+        if any(marker.kind == DRAIN for marker in control.requests()):
+            return
+        watch(control.status())
+
+
+def _why(result: Any) -> str:
+    """The last error that the runner told, in a line."""
+    messages = getattr(result, "_messages", None) or []
+    errors = [str(getattr(message, "message_text", "")) for message in messages]
+    last = next((text for text in reversed(errors) if "Error" in text or "Exception" in text), "")
+    return " ".join(last.splitlines()[-1:])[:300]
+
+
+def _drained(result: Any, plan: StreamPlan, watch: Watcher, asked: threading.Event) -> dict[str, Any]:
+    """Asks the stream to stop reading and to answer all it has read, and waits for that."""
+    control = plan.control
+    marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
+    wanted = plan.shards * len(plan.sinks)
+    until = time.monotonic() + PATIENCE_S
+    while control.n_finished(marker) < wanted:
+        if str(result.state) in _ENDED or time.monotonic() > until:
+            raise RunError("The stream could not answer everything it had read before it ended; start it again.")
+        time.sleep(_PAUSE_S)
+        watch(control.status())
+    return control.status() or {}
+
+
+def drain(control: Control) -> Marker:
+    """Asks the stream of a control folder to answer everything it has read, and then to end."""
+    marker = Marker(DRAIN, f"drain-{uuid.uuid4().hex[:12]}")
+    control.request(marker)
+    return marker
+
+
+def _cancel(result: Any) -> None:
+    """Ends the job; a runner that is gone already needs no end."""
+    try:
+        result.cancel()
+    except (RuntimeError, NotImplementedError, OSError, ValueError) as error:
+        sys.stderr.write(f"crowdbeam: the job could not be cancelled: {error}\n")
