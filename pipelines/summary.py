@@ -162,7 +162,9 @@ def _warnings(manifest: Mapping[str, Any]) -> Iterator[str]:
 def _files(path: str, manifest: Mapping[str, Any]) -> Facts:
     rows = dict.fromkeys(schemas.TABLES, 0)
     for output in manifest["outputs"]:
-        rows[output["path"].partition("/")[0]] += output["rows"]
+        name = output["path"].partition("/")[0]
+        if name in rows:
+            rows[name] += output["rows"]
     seconds = (manifest["finished_at_us"] - manifest["started_at_us"]) / 1e6
     rate = manifest["counts"]["labels_read"] / max(seconds, 1e-3)
     return Facts(
