@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 JOBS ?= 2
 
-.PHONY: help setup demo test check fix bench upgrade clean
+.PHONY: help setup demo test check fix bench engines flink-up flink-down kafka-up kafka-down upgrade clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,8 +26,9 @@ $(READY): $(LOCK) pyproject.toml
 demo: setup  ## simulate a crowd, aggregate it, compare with the hidden truth
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-test: setup  ## every test, doctest and README example
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+test: setup  ## every test, doctest and README example; those of an engine that cannot be had are skipped, not in CI
+	@$(BIN)/python -m engines fetch || test -z "$$CI"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 check: setup  ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check --no-cache .
@@ -41,6 +42,21 @@ fix: setup  ## format, and mend what ruff can mend
 
 bench: setup  ## the figures of the README, measured again (about 20 minutes)
 	@$(BIN)/python -m benchmarks
+
+engines: setup  ## fetch Prism, Flink, Kafka and Postgres for the tests (minutes at first, then quick)
+	@$(BIN)/python -m engines fetch
+
+flink-up: setup  ## start a Flink cluster with Beam's job server and Python workers
+	@$(BIN)/python -m engines up flink
+
+flink-down: setup  ## stop it
+	@$(BIN)/python -m engines down flink
+
+kafka-up: setup  ## start a Kafka broker
+	@$(BIN)/python -m engines up kafka
+
+kafka-down: setup  ## stop it
+	@$(BIN)/python -m engines down kafka
 
 upgrade: setup  ## lock the newest versions of all dependencies
 	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \

@@ -7,6 +7,7 @@ whose exact value is known and added again. The seed is fixed.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ _SMALL = 64
 _CELLS = 2_000_000
 _PROBE_CELLS = 20_000_000
 _MIN_PROBES, _MAX_PROBES = 8, 64
+_PROBES_AT_ONCE = 4
+_THREADS = 2
 _MAX_ROUNDS = 60
 _PRECISE = 1e-2
 _FLOOR = 0.25
@@ -103,10 +106,16 @@ class NormalEquations:
         n_probes = int(np.clip(_PROBE_CELLS // (len(self.first) + 10 * n_nodes), _MIN_PROBES, _MAX_PROBES))
         signs: Floats = np.random.default_rng(0).integers(0, 2, (n_nodes, n_probes)).astype(np.float64) * 2 - 1
         scale = self.p_diagonal[:, None]
-        rough = _times(e, self.e_diagonal, signs / scale) / scale
-        fine = self._solved(p, _times(e, self.e_diagonal, self._solved(p, signs)))
+
+        def corrections(some: Floats) -> Floats:
+            rough = _times(e, self.e_diagonal, some / scale) / scale
+            fine: Floats = self._solved(p, _times(e, self.e_diagonal, self._solved(p, some)))
+            return some * (fine - rough)
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            parts = list(pool.map(corrections, np.array_split(signs, n_probes // _PROBES_AT_ONCE, axis=1)))
         known: Floats = self.e_diagonal / self.p_diagonal**2
-        correction: Floats = np.mean(signs * (fine - rough), axis=1)
+        correction: Floats = np.mean(np.concatenate(parts, axis=1), axis=1)
         return np.maximum(known + correction, _FLOOR * known)
 
     def _solved(self, p: sp.csr_array, wanted: Floats) -> Floats:

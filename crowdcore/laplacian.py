@@ -9,11 +9,13 @@ a component, all components at once: a Rayleigh quotient, so the value is never 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from crowdcore.components import sums_by
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
@@ -115,8 +117,12 @@ class SignlessLaplacian:
         return product
 
     def _dots(self, u: Floats, v: Floats) -> Floats:
-        sums: Floats = np.bincount(self.part, u * v, minlength=self.n_parts).astype(np.float64, copy=False)
+        sums: Floats = self._sums @ (u * v)
         return sums
+
+    @cached_property
+    def _sums(self) -> sp.csr_array:
+        return sums_by(self.part, self.n_parts)
 
     def _unit(self, v: Floats, product: Floats) -> tuple[Floats, Floats]:
         """Vectors of length 1 a part, and their products; 0 where there is no length to speak of."""

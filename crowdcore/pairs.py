@@ -31,11 +31,12 @@ class PairTally:
 
     n_sampled: int = 0
     _dense: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    _sparse: list[sp.csr_array] = field(default_factory=list)
+    _sparse: sp.csr_array | None = None
     _pending: list["Pairs"] = field(default_factory=list)
     _n_labels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _n_triples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _settling: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, labels: TaskLabels) -> None:
         """Adds the pairs of `labels`; the labels of a task must be in the order of their worker ids."""
@@ -50,8 +51,7 @@ class PairTally:
             self._n_labels[: labels.n_workers] += n_labels
             self._n_triples[: labels.n_workers] += n_triples
         for pairs in pair_rounds(labels):
-            with self._lock:
-                self._add_pairs(pairs)
+            self._add_pairs(pairs)
 
     def by_worker(self, n_workers: int) -> tuple[Ints, Ints]:
         """(workers,) labels and ordered pairs of distinct peers."""
@@ -62,8 +62,8 @@ class PairTally:
 
         Workers are named by their places in `order`, which lists every worker code that has a label once.
         """
-        self._settle()
-        if not self._sparse:
+        self._settle(at_least=1)
+        if self._sparse is None:
             known = order[order < len(self._dense)]
             table = self._dense.take(known, axis=0).take(known, axis=1)
             table += table.T.copy()
@@ -72,22 +72,28 @@ class PairTally:
             cell = np.flatnonzero(table)
             first = cell // max(len(known), 1)
             return first, cell - first * len(known), *_counts_of(table.reshape(-1)[cell])
-        place = np.zeros(len(self._n_labels), np.int64)
-        place[order] = np.arange(len(order))
-        tables = [sp.coo_array(table) for table in (*self._sparse, self._dense)]
-        one, other, n_common, n_agree = (
-            np.concatenate(columns) for columns in zip(*(_unpacked(table) for table in tables), strict=True)
-        )
-        one, other = place[one], place[other]
-        return sorted_pairs(np.minimum(one, other), np.maximum(one, other), n_common, n_agree, len(order))
+        place = np.zeros(len(self._n_labels), np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        tables = [sp.coo_array(table) for table in (self._sparse, self._dense) if table.shape[0]]
+        one, other = (np.concatenate([place[table.coords[axis]] for table in tables]) for axis in (0, 1))
+        count = np.concatenate([table.data for table in tables])
+        return _unpacked(_table_of(one, other, count, len(order)))
 
     def _add_pairs(self, pairs: "Pairs") -> None:
-        n_workers = len(self._n_labels)
-        if n_workers > _DENSE_WORKERS:
+        with self._lock:
+            n_workers = len(self._n_labels)
+            if n_workers <= _DENSE_WORKERS:
+                self._add_dense(pairs, n_workers)
+                return
             self._pending.append(pairs)
-            if sum(len(one.first) for one in self._pending) >= _ROUND_PAIRS:
-                self._settle()
-            return
+            full = self._n_pending() >= _ROUND_PAIRS
+        if full:
+            self._settle(at_least=_ROUND_PAIRS)
+
+    def _n_pending(self) -> int:
+        return sum(len(pairs.first) for pairs in self._pending)
+
+    def _add_dense(self, pairs: "Pairs", n_workers: int) -> None:
         size = len(self._dense)
         if n_workers > size:
             room = min(_DENSE_WORKERS, max(64, n_workers + n_workers // 4))
@@ -97,21 +103,24 @@ class PairTally:
         cell = pairs.first.astype(np.int64, copy=False) * size + pairs.second  # narrow codes would overflow
         np.add.at(self._dense.reshape(-1), cell, _COMMON + pairs.agree)
 
-    def _settle(self) -> None:
-        if not self._pending:
-            return
-        one = np.concatenate([pairs.first for pairs in self._pending])
-        other = np.concatenate([pairs.second for pairs in self._pending])
-        count = np.concatenate([_COMMON + pairs.agree for pairs in self._pending])
-        self._pending = []
-        n_workers = len(self._n_labels)
-        cells = (np.minimum(one, other), np.maximum(one, other))
-        table = sp.coo_array((count, cells), shape=(n_workers, n_workers)).tocsr()
-        table.sum_duplicates()
-        for earlier in self._sparse:
-            earlier.resize((n_workers, n_workers))
-            table = table + earlier
-        self._sparse = [table]
+    def _settle(self, at_least: int) -> None:
+        """Adds what is pending, if it is enough, to the sparse table; other threads may add pairs meanwhile."""
+        with self._settling:
+            with self._lock:
+                if self._n_pending() < at_least:
+                    return
+                pending, self._pending = self._pending, []
+                n_workers = len(self._n_labels)
+            one = np.concatenate([pairs.first for pairs in pending])
+            other = np.concatenate([pairs.second for pairs in pending])
+            count = np.concatenate([pairs.agree for pairs in pending]).astype(np.int64)
+            del pending
+            count += _COMMON
+            table = _table_of(one, other, count, n_workers)
+            if self._sparse is not None:
+                self._sparse.resize((n_workers, n_workers))
+                table = table + self._sparse
+            self._sparse = table
 
 
 @dataclass(frozen=True)
@@ -160,16 +169,20 @@ def sorted_pairs(
     first: Ints, second: Ints, n_common: Ints, n_agree: Ints, n_workers: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """The pairs in the order of (first, second), equal pairs added up, pairs whose counts are zero left out."""
-    count = n_common * _COMMON + n_agree
-    table = sp.coo_array((count, (first, second)), shape=(n_workers, n_workers)).tocsr()
-    table.sum_duplicates()
+    table = _table_of(first, second, n_common * _COMMON + n_agree, n_workers)
     table.eliminate_zeros()
-    return _unpacked(table.tocoo())
+    return _unpacked(table)
 
 
-def _unpacked(table: sp.coo_array) -> tuple[Ints, Ints, Ints, Ints]:
-    first, second = table.coords
-    return first.astype(np.int64), second.astype(np.int64), *_counts_of(table.data)
+def _table_of(one: NDArray[np.integer], other: NDArray[np.integer], count: Ints, n_workers: int) -> sp.csr_array:
+    """The packed counts of pairs, sorted, equal pairs added up; the lower code of a pair is its row."""
+    cells = (np.minimum(one, other), np.maximum(one, other))
+    return sp.coo_array((count, cells), shape=(n_workers, n_workers)).tocsr()
+
+
+def _unpacked(table: sp.csr_array) -> tuple[Ints, Ints, Ints, Ints]:
+    first = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    return first, table.indices.astype(np.int64), *_counts_of(table.data)
 
 
 def _counts_of(packed: Ints) -> tuple[Ints, Ints]:

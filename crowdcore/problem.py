@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from crowdcore.components import Components
+from crowdcore.components import Components, sums_by
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
@@ -123,8 +123,12 @@ class AgreementProblem:
 
     def by_component(self, values: Any) -> Floats:
         """(components,) sums of a (workers,) array."""
-        sums = np.bincount(self.parts.component, values, minlength=self.parts.n_components)
-        return sums.astype(np.float64, copy=False)
+        sums: Floats = self._sums @ np.asarray(values, np.float64)
+        return sums
+
+    @cached_property
+    def _sums(self) -> sp.csr_array:
+        return sums_by(self.parts.component, self.parts.n_components)
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """(workers,) for each worker the value of its component."""

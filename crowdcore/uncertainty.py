@@ -27,6 +27,7 @@ distribution around the unbounded solution is conditioned on it, by its first tw
 (array([0.85, 0.76, 0.66]), array([0.95, 0.84, 0.74]))
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,9 @@ _FARTHEST = 5.0
 _LEAST_VARIANCE = 1e-3
 _LEAST_CHANGE = 1e-6
 _ROOT_TAU = float(np.sqrt(2 * np.pi))
+_EDGES_IN_CACHE = 1 << 15
+
+_Values = Iterator[tuple[Floats, Floats]]
 
 
 def standard_errors(edges: EdgeCounts, fit: SkillFit) -> Floats:
@@ -107,45 +111,69 @@ def _beliefs(edges: EdgeCounts, fit: SkillFit) -> tuple[Floats, Floats]:
 
 
 def _noise(edges: EdgeCounts, fit: SkillFit) -> _Noise:
-    x, common = fit.skills, edges.n_common.astype(np.float64)
-    n_classes, weight = fit.n_classes, pair_weights(edges.n_common, fit.weights, fit.saturation)
-    one, other = edges.first, edges.second
+    x, n_classes = fit.skills, fit.n_classes
     own = _overlap(edges) * _label_variance(x, n_classes)
-    x_one, x_other = x[one], x[other]
-    product = x_one * x_other
-    rest = _label_variance(product, n_classes) / common - own[one] * x_other**2 - own[other] * x_one**2
-    e = weight * weight * np.maximum(rest, 0.0)
-    agreement = (n_classes * edges.n_agree / common - 1) / (n_classes - 1)
-    misfit = weight * (product - agreement)
-    scale = float(np.sum(weight**2 / common) / max(np.sum(weight), 1e-300)) / (n_classes - 1)
-    p_diagonal = _gathered(edges, weight * x_other**2, weight * x_one**2) + fit.prior_strength
+    p, e_p = np.empty(edges.n_edges), np.empty(edges.n_edges)
+
+    def values(part: slice) -> _Values:
+        one, other = edges.first[part], edges.second[part]
+        common = edges.n_common[part].astype(np.float64)
+        weight = pair_weights(edges.n_common[part], fit.weights, fit.saturation)
+        x_one, x_other = x[one], x[other]
+        product = x_one * x_other
+        rest = _label_variance(product, n_classes) / common - own[one] * x_other**2 - own[other] * x_one**2
+        e = weight * weight * np.maximum(rest, 0.0)
+        agreement = (n_classes * edges.n_agree[part] / common - 1) / (n_classes - 1)
+        misfit = weight * (product - agreement)
+        p[part], e_p[part] = weight * product, e * product
+        yield weight * x_other**2, weight * x_one**2
+        yield e * x_other**2, e * x_one**2
+        yield misfit * x_other, misfit * x_one
+
+    p_diagonal, e_diagonal, gradient = _gathered(edges, values)
+    weight = pair_weights(edges.n_common, fit.weights, fit.saturation)
+    scale = float(np.sum(weight**2 / edges.n_common) / max(np.sum(weight), 1e-300)) / (n_classes - 1)
+    p_diagonal = p_diagonal + fit.prior_strength
     return _Noise(
         own,
-        weight * product,
-        e * product,
+        p,
+        e_p,
         np.where(p_diagonal > 0, p_diagonal + _VAGUE * scale, 0.0),
-        _gathered(edges, e * x_other**2, e * x_one**2) + scale * fit.prior_strength + _VAGUE * scale**2,
-        _gathered(edges, misfit * x_other, misfit * x_one),
+        e_diagonal + scale * fit.prior_strength + _VAGUE * scale**2,
+        gradient,
     )
 
 
 def _inflation(edges: EdgeCounts, fit: SkillFit, noise: _Noise) -> Floats:
     """(workers,) x² is too large a guess of s², by Var x on average, and so is P: what the errors lack for it."""
-    weight = pair_weights(edges.n_common, fit.weights, fit.saturation)
     square = fit.skills**2
     local = noise.own + noise.e_diagonal / np.where(noise.p_diagonal > 0, noise.p_diagonal, 1.0) ** 2
     true_square = square - np.minimum(local, square / 2)
-    taken = _gathered(edges, weight * square[edges.second], weight * square[edges.first])
-    true = _gathered(edges, weight * true_square[edges.second], weight * true_square[edges.first])
+
+    def values(part: slice) -> _Values:
+        one, other = edges.first[part], edges.second[part]
+        weight = pair_weights(edges.n_common[part], fit.weights, fit.saturation)
+        yield weight * square[other], weight * square[one]
+        yield weight * true_square[other], weight * true_square[one]
+
+    taken, true = _gathered(edges, values)
     return np.sqrt(np.where(true > 0, taken / np.where(true > 0, true, 1.0), 1.0))
 
 
-def _gathered(edges: EdgeCounts, to_first: Floats, to_second: Floats) -> Floats:
-    """(workers,) sums over the edges of each worker."""
-    sums = np.zeros(edges.n_workers)
-    sums += np.bincount(edges.first, to_first, edges.n_workers)
-    sums += np.bincount(edges.second, to_second, edges.n_workers)
-    return sums
+def _gathered(edges: EdgeCounts, values: Callable[[slice], _Values]) -> list[Floats]:
+    """(workers,) sums over the edges of each worker: of what `values` gives to their first and their second workers.
+
+    It is asked for some edges at a time, whose numbers stay in the cache.
+    """
+    sums: list[tuple[Floats, Floats]] = []
+    for start in range(0, max(edges.n_edges, 1), _EDGES_IN_CACHE):
+        part = slice(start, start + _EDGES_IN_CACHE)
+        for number, (to_first, to_second) in enumerate(values(part)):
+            if number == len(sums):
+                sums.append((np.zeros(edges.n_workers), np.zeros(edges.n_workers)))
+            np.add.at(sums[number][0], edges.first[part], to_first)
+            np.add.at(sums[number][1], edges.second[part], to_second)
+    return [by_first + by_second for by_first, by_second in sums]
 
 
 def _overlap(edges: EdgeCounts) -> Floats:
@@ -153,8 +181,14 @@ def _overlap(edges: EdgeCounts) -> Floats:
 
     Where only a part of the pairs of a task was counted, the triples are too many for them: φ is then at most 1/n.
     """
-    common = edges.n_common.astype(np.float64)
-    pairs = _gathered(edges, common, common) ** 2 - _gathered(edges, common**2, common**2)
+
+    def values(part: slice) -> _Values:
+        common = edges.n_common[part].astype(np.float64)
+        yield common, common
+        yield common**2, common**2
+
+    total, squares = _gathered(edges, values)
+    pairs = total**2 - squares
     overlap = np.where(pairs > 0, edges.n_triples / np.where(pairs > 0, pairs, 1.0), 0.0)
     return np.minimum(overlap, 1 / np.maximum(edges.n_labels, 1)) if edges.n_sampled else overlap
 

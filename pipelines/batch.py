@@ -24,7 +24,7 @@ from pipelines.threaded import default_threads
 from pipelines.write import WriteTables, write_file
 from schemas import TABLES
 
-LABELS_PER_SHARD = 160_000
+LABELS_PER_SHARD = 320_000
 MAX_SHARDS = 4096
 
 

@@ -11,6 +11,8 @@ from pipelines.errors import InvalidSettingError, RunError
 DEFAULT_RUNNER = "FnApiRunner"
 IN_PROCESS = ("FnApiRunner", "BundleBasedDirectRunner")
 _TIMEOUT_S = 10
+# Flink lets go of the Python workers between two stages of a batch, and starting them anew takes seconds.
+_KEEP_WORKERS_MS = 10_000
 
 
 def options_of(beam_args: Sequence[str]) -> PipelineOptions:
@@ -18,7 +20,9 @@ def options_of(beam_args: Sequence[str]) -> PipelineOptions:
     options = PipelineOptions(list(beam_args))
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or DEFAULT_RUNNER
-    _check_endpoint(options.view_as(PortableOptions).job_endpoint)
+    portable = options.view_as(PortableOptions)
+    portable.environment_cache_millis = portable.environment_cache_millis or _KEEP_WORKERS_MS
+    _check_endpoint(portable.job_endpoint)
     return options
 
 

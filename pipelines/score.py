@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -94,27 +94,65 @@ class _ScoreFn(ThreadedFn):
         return known[1]
 
 
+@dataclass(frozen=True)
+class Votes:
+    """What a model makes of the workers and classes of some labels.
+
+    Attributes:
+        weights, standing: (workers,) what a vote weighs; a worker the model does not know has no weight.
+        classes: (classes,) places among the model's classes.
+        gold: worker code of the known answers, or -1.
+    """
+
+    weights: NDArray[np.float64]
+    standing: NDArray[np.uint8]
+    classes: NDArray[np.int64]
+    gold: int
+
+    @classmethod
+    def of(cls, model: Model, workers: pa.LargeStringArray, classes: pa.LargeStringArray) -> "Votes":
+        """The votes of labels whose codes stand for `workers` and `classes`."""
+        place = model.places(workers)
+        weights, standing = np.append(model.weights, 0.0)[place], np.append(model.standing, np.uint8(ISOLATED))[place]
+        return cls(weights, standing, model.class_places(classes), gold_code(workers))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers to some tasks: scores, (tasks,) labels that count and (tasks,) codes of `STATUSES`."""
+
+    scores: TaskScores
+    n_workers: NDArray[np.int64]
+    status: NDArray[np.uint8]
+
+
 def score_shard(shard: TaskShard, model: Model, settings: AggregateSettings) -> tuple[pa.Table, Counter[str]]:
     """The answers to the tasks of one shard, and their counts."""
-    place, class_place = model.places(shard.workers), model.class_places(shard.classes)
-    weights, standing = np.append(model.weights, 0.0)[place], np.append(model.standing, 0)[place]
-    gold = gold_code(shard.workers)
-    labels = TaskLabels(
-        shard.labels.starts, shard.labels.worker, class_place[shard.labels.label], len(place), model.n_classes
-    )
+    found = answer_tasks(shard.labels, Votes.of(model, shard.workers, shard.classes), model, settings)
+    table = answer_table(shard.task, shard.n_received, found, model)
+    answered = found.n_workers > 0
+    if not answered.all():
+        table = table.filter(pa.array(answered))
+    return table, _counts_of(found, answered)
+
+
+def answer_tasks(labels: TaskLabels, votes: Votes, model: Model, settings: AggregateSettings) -> Answers:
+    """The answers to the tasks of `labels`; a task without labels gets one that says nothing."""
+    labels = replace(labels, label=votes.classes[labels.label], n_classes=model.n_classes)
     found = score_tasks(
         labels,
-        weights,
+        votes.weights,
         n_classes=model.n_classes,
         rule=settings.multiclass,
         class_prior=model.class_prior if len(model.class_prior) else None,
-        gold=gold,
+        gold=votes.gold,
         probabilities=settings.probabilities,
     )
-    has_gold = np.bincount(labels.task[labels.worker == gold], minlength=labels.n_tasks) if gold >= 0 else 0
+    has_gold = np.bincount(labels.task[labels.worker == votes.gold], minlength=labels.n_tasks) if votes.gold >= 0 else 0
     n_workers = labels.sizes - has_gold
-    status = _status_of(labels, found, n_workers, has_gold, standing, settings.min_labels)
-    return _table_of(shard, model, found, n_workers, status)
+    return Answers(
+        found, n_workers, _status_of(labels, found, n_workers, has_gold, votes.standing, settings.min_labels)
+    )
 
 
 def _status_of(
@@ -134,32 +172,33 @@ def _status_of(
     return status
 
 
-def _table_of(
-    shard: TaskShard, model: Model, found: TaskScores, n_workers: NDArray[np.int64], status: NDArray[np.uint8]
-) -> tuple[pa.Table, Counter[str]]:
-    answered = n_workers > 0
+def answer_table(task: pa.LargeStringArray, n_received: NDArray[np.int64], answers: Answers, model: Model) -> pa.Table:
+    """The answers as rows."""
+    found = answers.scores
     classes = model.classes.cast(pa.string()) if len(model.classes) else pa.array([""])
     label = np.minimum(found.answer, max(len(classes) - 1, 0))
     columns = {
-        "task": shard.task,
+        "task": task,
         "label": pa.DictionaryArray.from_arrays(pa.array(label.astype(np.int32)), classes),
         "probability": pa.array(found.probability),
         "margin": pa.array(found.margin),
         "score": pa.array(found.score),
-        "n_labels": pa.array(shard.n_received),
-        "n_workers": pa.array(n_workers),
-        "status": pa.DictionaryArray.from_arrays(pa.array(status.astype(np.int32)), pa.array(STATUSES)),
+        "n_labels": pa.array(n_received),
+        "n_workers": pa.array(answers.n_workers),
+        "status": pa.DictionaryArray.from_arrays(pa.array(answers.status.astype(np.int32)), pa.array(STATUSES)),
         "model": pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(label), np.int32)), pa.array([model.name])),
     }
     if found.probabilities is not None:
         columns["probabilities"] = _maps_of(classes, found.probabilities)
-    table = table_of("score", columns)
-    if not answered.all():
-        table = table.filter(pa.array(answered))
+    return table_of("score", columns)
+
+
+def _counts_of(answers: Answers, answered: NDArray[np.bool_]) -> Counter[str]:
+    status = answers.status
     counts = {f"scores.{name}": int(((status == code) & answered).sum()) for code, name in enumerate(STATUSES)}
     counts["scores"] = int(answered.sum())
-    counts["scores_against_majority"] = int((~found.with_majority & answered).sum())
-    return table, Counter(counts)
+    counts["scores_against_majority"] = int((~answers.scores.with_majority & answered).sum())
+    return Counter(counts)
 
 
 def _maps_of(classes: pa.StringArray, probabilities: NDArray[np.float64]) -> pa.MapArray:

@@ -56,18 +56,111 @@ def solve_edges(
     tag = beam.pvalue.TaggedOutput
     for part, table in enumerate(_edge_tables(edges)):  # first, so that they are written while the solver works
         yield tag("edges", (part, to_bytes(table)))
+    solved = solve(edges, settings, prior_skills)
+    yield tag("model", solved.model.to_bytes())
+    yield tag("skills", (0, to_bytes(solved.skill_table())))
+    yield tag("graph", (0, to_bytes(solved.graph_table())))
+    yield tag("counts", pack_counts(solved.counts()))
+    yield tag("fit", json.dumps(solved.account()).encode())
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What follows from one table of counts: the model for scoring, skills with their intervals, the graph."""
+
+    edges: EdgeCounts
+    model: Model
+    fit: SkillFit
+    low: Floats
+    high: Floats
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes, sorted."""
+        return tuple(self.model.classes.to_pylist())
+
+    def skill_table(self) -> pa.Table:
+        """Rows of skills, one a worker."""
+        fit = self.fit
+        people = np.flatnonzero(fit.workers != GOLD)
+        columns = {
+            "worker": fit.workers,
+            "skill": fit.skills,
+            "skill_low": self.low,
+            "skill_high": self.high,
+            "accuracy": accuracy_of(fit.skills, fit.n_classes),
+            "n_labels": self.edges.n_labels,
+            "n_peers": fit.graph.n_peers,
+            "component": fit.graph.component,
+            "status": np.asarray(fit.status, object),
+        }
+        return table_of("skill", {name: pa.array(np.asarray(column)[people]) for name, column in columns.items()})
+
+    def graph_table(self) -> pa.Table:
+        """Rows of the graph, one a component."""
+        graph = self.fit.graph
+        sigma = np.asarray(graph.sigma_min, np.float64)
+        columns: dict[str, Iterable[Any]] = {
+            "component": np.arange(len(graph.n_workers)),
+            "n_workers": graph.n_workers,
+            "n_edges": graph.n_edges,
+            "n_labels": graph.n_labels,
+            "bipartite": graph.bipartite,
+            "has_gold": graph.has_gold,
+            "identified": graph.identified,
+            "sigma_min": pa.array(sigma, mask=np.isnan(sigma)),
+            "verdict": graph.verdicts(),
+            "fix": graph.fixes(),
+            "example_worker": graph.example_worker,
+        }
+        return table_of("graph", columns)
+
+    def counts(self) -> dict[str, int]:
+        """What the manifest counts of the solution."""
+        graph, identified = self.fit.graph, np.asarray(self.fit.graph.identified)
+        determined = np.isin(self.fit.status, ("ok", "saturated")) & (self.fit.workers != GOLD)
+        return {
+            "workers": int((self.edges.workers != GOLD).sum()),
+            "edges": self.edges.n_edges,
+            "classes": len(self.model.classes),
+            "components": len(identified),
+            "components_identified": int(identified.sum()),
+            "workers_identified": int(determined.sum()),
+            "workers_isolated": int(np.asarray(graph.isolated).sum()),
+            "tasks_sampled": self.edges.n_sampled,
+        }
+
+    def account(self) -> dict[str, str]:
+        """How the solver ended, for the manifest."""
+        fit = self.fit
+        return {
+            "loss": repr(float(fit.loss)),
+            "converged": str(bool(fit.converged)).lower(),
+            "reason": str(fit.reason),
+            "rounds": str(int(fit.n_rounds)),
+            "start": str(fit.start),
+            "classes": json.dumps(self.classes, ensure_ascii=False),
+        }
+
+
+def solve(
+    edges: EdgeCounts,
+    settings: AggregateSettings,
+    prior_skills: Mapping[str, float] | None = None,
+    start: Floats | None = None,
+) -> Solved:
+    """Solves for the skills; `start`, (workers,) skills, NaN where none is known, takes the place of the setting."""
     classes = tuple(sorted(settings.classes or edges.classes))
-    n_classes = max(2, len(classes))
     graph = WorkerGraph.of(edges)
     with ThreadPoolExecutor(1) as pool:
         sigma_min = pool.submit(lambda: graph.sigma_min)
         fit = fit_skills(
             edges,
-            n_classes=n_classes,
+            n_classes=max(2, len(classes)),
             weights=settings.weights,
             saturation=settings.saturation,
             solver=settings.solver,
-            start=settings.start,
+            start=settings.start if start is None else start,
             prior=prior_skills or None,
             prior_strength=settings.prior_strength if prior_skills else 0.0,
             rng=np.random.default_rng(settings.seed),
@@ -75,11 +168,7 @@ def solve_edges(
         )
         low, high = skill_intervals(edges, fit, confidence=settings.confidence)
         sigma_min.result()
-    yield tag("model", _model_of(fit, classes, settings).to_bytes())
-    yield tag("skills", (0, to_bytes(_skill_table(edges, fit, low, high))))
-    yield tag("graph", (0, to_bytes(_graph_table(graph))))
-    yield tag("counts", pack_counts(_counts_of(edges, fit, classes)))
-    yield tag("fit", json.dumps({**_account_of(fit), "classes": json.dumps(classes, ensure_ascii=False)}).encode())
+    return Solved(edges, _model_of(fit, classes, settings), fit, low, high)
 
 
 def _model_of(fit: SkillFit, classes: tuple[str, ...], settings: AggregateSettings) -> Model:
@@ -95,22 +184,6 @@ def _model_of(fit: SkillFit, classes: tuple[str, ...], settings: AggregateSettin
     )
 
 
-def _skill_table(edges: EdgeCounts, fit: SkillFit, low: Floats, high: Floats) -> pa.Table:
-    people = np.flatnonzero(fit.workers != GOLD)
-    columns = {
-        "worker": fit.workers,
-        "skill": fit.skills,
-        "skill_low": low,
-        "skill_high": high,
-        "accuracy": accuracy_of(fit.skills, fit.n_classes),
-        "n_labels": edges.n_labels,
-        "n_peers": fit.graph.n_peers,
-        "component": fit.graph.component,
-        "status": np.asarray(fit.status, object),
-    }
-    return table_of("skill", {name: pa.array(np.asarray(column)[people]) for name, column in columns.items()})
-
-
 def _edge_tables(edges: EdgeCounts) -> Iterator[pa.Table]:
     workers = pa.array(edges.workers, pa.string())
     first, second = edges.first.astype(np.int32), edges.second.astype(np.int32)
@@ -123,46 +196,3 @@ def _edge_tables(edges: EdgeCounts) -> Iterator[pa.Table]:
             "n_agree": pa.array(edges.n_agree[part]),
         }
         yield table_of("edge", columns)
-
-
-def _graph_table(graph: WorkerGraph) -> pa.Table:
-    sigma = np.asarray(graph.sigma_min, np.float64)
-    columns: dict[str, Iterable[Any]] = {
-        "component": np.arange(len(graph.n_workers)),
-        "n_workers": graph.n_workers,
-        "n_edges": graph.n_edges,
-        "n_labels": graph.n_labels,
-        "bipartite": graph.bipartite,
-        "has_gold": graph.has_gold,
-        "identified": graph.identified,
-        "sigma_min": pa.array(sigma, mask=np.isnan(sigma)),
-        "verdict": graph.verdicts(),
-        "fix": graph.fixes(),
-        "example_worker": graph.example_worker,
-    }
-    return table_of("graph", columns)
-
-
-def _counts_of(edges: EdgeCounts, fit: SkillFit, classes: tuple[str, ...]) -> dict[str, int]:
-    graph, identified = fit.graph, np.asarray(fit.graph.identified)
-    determined = np.isin(fit.status, ("ok", "saturated")) & (fit.workers != GOLD)
-    return {
-        "workers": int((edges.workers != GOLD).sum()),
-        "edges": edges.n_edges,
-        "classes": len(classes),
-        "components": len(identified),
-        "components_identified": int(identified.sum()),
-        "workers_identified": int(determined.sum()),
-        "workers_isolated": int(np.asarray(graph.isolated).sum()),
-        "tasks_sampled": edges.n_sampled,
-    }
-
-
-def _account_of(fit: SkillFit) -> dict[str, str]:
-    return {
-        "loss": repr(float(fit.loss)),
-        "converged": str(bool(fit.converged)).lower(),
-        "reason": str(fit.reason),
-        "rounds": str(int(fit.n_rounds)),
-        "start": str(fit.start),
-    }

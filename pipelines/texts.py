@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 MAX_BYTES = 65_535
 OK, MISSING, TOO_LONG, NOT_UTF8, BAD_TIME = range(5)
 _INTEGRAL_LIMIT = float(1 << 63)
+_PLAIN_TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+_SAMPLE = 1 << 14
+_MANY_DISTINCT = 7 / 8
 
 Flags = NDArray[np.uint8]
 
@@ -86,8 +89,13 @@ def texts_of(column: pa.Array) -> tuple[pa.LargeStringArray, Flags]:
 def codes_of(column: pa.Array) -> tuple[NDArray[Any], pa.LargeStringArray, Flags]:
     """(values,) codes into a dictionary of texts, the dictionary, and what is wrong with each value.
 
-    The dictionary holds no text that is wrong, unless all are: then it is one empty text.
+    The dictionary holds no text that is wrong, unless all are: then it is one empty text. Where hardly any value seems
+    to occur twice, each has an entry of its own: to find those that do would take longer than it saves.
     """
+    if column.type in _PLAIN_TEXTS and _hardly_repeats(column):
+        texts, flags = texts_of(column)
+        if not flags.any():
+            return np.arange(len(texts)), texts, flags
     if not pa.types.is_dictionary(column.type):
         try:
             column = column.dictionary_encode()
@@ -111,10 +119,16 @@ def codes_of(column: pa.Array) -> tuple[NDArray[Any], pa.LargeStringArray, Flags
     return place[codes], distinct.dictionary, flags
 
 
+def _hardly_repeats(column: pa.Array) -> bool:
+    """Whether most of the first values differ from one another."""
+    sample = column.slice(0, _SAMPLE)
+    return len(sample) == _SAMPLE and len(sample.unique()) > _MANY_DISTINCT * _SAMPLE
+
+
 def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_string_view(kind):
         return True
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    return kind in _PLAIN_TEXTS
 
 
 def _unwrapped(column: pa.Array) -> pa.Array:

@@ -25,6 +25,7 @@ from pipelines.threaded import Place, ThreadedFn
 _FEW_VALUES = (
     "label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b", "n_labels", "n_workers",
 )  # fmt: skip
+_IN_NO_ORDER = "worker_b"
 
 
 @dataclass
@@ -93,7 +94,7 @@ def _write_parquet(table: pa.Table, sink: Any, record: str) -> None:
         sink,
         compression={f.name: "zstd" for f in table.schema if not pa.types.is_floating(f.type)},  # floats hardly shrink
         use_dictionary=coded,
-        write_statistics=coded,
+        write_statistics=[name for name in coded if name != _IN_NO_ORDER],  # they would tell a reader nothing
         store_schema=False,  # a dictionary-encoded column is text to every reader
     )
 

@@ -10,6 +10,7 @@ from pipelines.sources import READ_ERRORS, Chunk, FilePart, LazyChunk, as_array,
 from pipelines.sources.storage import open_file
 
 ROWS_PER_PART = 1 << 20
+_CODE_BYTES = 4
 
 
 def columns_of(path: str) -> list[str]:
@@ -49,7 +50,7 @@ def _read(part: FilePart) -> Chunk:
     coded = [columns[name] for name in ("worker", "label") if name in columns]
     wanted = list(dict.fromkeys(columns.values()))
     with open_file(part.path) as file:
-        table = _opened(file, coded)
+        table = _opened(file, coded, part.row_groups)
         begin, end = part.row_groups or (0, table.num_row_groups)
         try:
             found = table.read_row_groups(list(range(begin, end)), columns=wanted, use_threads=False)
@@ -60,12 +61,26 @@ def _read(part: FilePart) -> Chunk:
     return Chunk(part.first, {name: as_array(found.column(column)) for name, column in columns.items()})
 
 
-def _opened(file: Any, coded: list[str]) -> pq.ParquetFile:
-    """The file, with the columns `coded` dictionary-encoded if they are texts; a struct is found under other names."""
+def _opened(file: Any, coded: list[str], groups: tuple[int, int] | None) -> pq.ParquetFile:
+    """The file, with the texts of the columns `coded` dictionary-encoded; a struct is found under other names."""
+    plain = pq.ParquetFile(file)
     try:
-        return pq.ParquetFile(file, read_dictionary=coded)
+        coded = [name for name in coded if name not in _spelled_out(plain, groups)]
+        return pq.ParquetFile(file, metadata=plain.metadata, read_dictionary=coded)
     except KeyError:
-        return pq.ParquetFile(file)
+        return plain
+
+
+def _spelled_out(table: pq.ParquetFile, groups: tuple[int, int] | None) -> set[str]:
+    """The columns whose values are no dictionary codes in the file: to make codes of them here takes four times longer.
+
+    A writer gives up a dictionary that grows too large, and says so nowhere; but a code takes fewer bytes than a text.
+    """
+    if not table.num_row_groups:
+        return set()
+    group = table.metadata.row_group(groups[0] if groups else 0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    return {one.path_in_schema for one in columns if one.total_uncompressed_size > _CODE_BYTES * one.num_values}
 
 
 def _read_groups(table: Any, groups: range, first: int, columns: dict[str, str]) -> Chunk:

@@ -188,3 +188,11 @@ def test_threads_may_add_at_once():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(together.add, [crowd] * 16))
     assert as_dictionary(together) == as_dictionary(alone)
+
+
+def test_threads_may_add_at_once_to_a_sparse_tally():
+    crowd = simulate_crowd(n_tasks=4000, n_workers=300, labels_per_task=5, rng=np.random.default_rng(3)).grouped()
+    alone, together = tallied(*[crowd] * 16), PairTally()
+    with patch.multiple(crowdcore.pairs, _DENSE_WORKERS=0, _ROUND_PAIRS=50_000), ThreadPoolExecutor(8) as pool:
+        list(pool.map(together.add, [crowd] * 16))
+    assert as_dictionary(together) == as_dictionary(alone)

@@ -127,6 +127,17 @@ def test_the_number_of_shards_follows_the_size_of_the_input(labels, tmp_path, mo
     assert int(result.manifest["settings"]["shards"]) == len(ROWS) // 24
 
 
+def test_there_are_only_so_many_shards_however_large_the_input(labels, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "LABELS_PER_SHARD", 1)
+    monkeypatch.setattr(batch, "MAX_SHARDS", 2)
+    result = batch.run(BatchSettings((labels,), str(tmp_path / "run")))
+    assert int(result.manifest["settings"]["shards"]) == 2
+
+
+def test_the_shards_that_there_may_be_have_numbers_of_16_bits():
+    assert batch.MAX_SHARDS <= 1 << 16  # as `pipelines.blocks.shard_of` counts them
+
+
 def test_a_killed_run_leaves_nothing_that_looks_whole_and_the_next_one_works(tmp_path):
     """The process kills itself when it is about to put its tables in their places."""
     labels, output = tmp_path / "labels.csv", tmp_path / "run"

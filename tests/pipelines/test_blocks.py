@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -94,3 +95,16 @@ def test_a_part_carries_only_its_own_workers_when_there_are_many():
     parts = dict(split_block(block_of(rows), 10))
     assert sum(len(part.workers) for part in parts.values()) == 5000
     assert sorted(row for part in parts.values() for row in rows_of(part)) == sorted(rows)
+
+
+@given(ROWS, st.integers(1, 9), st.data())
+def test_splitting_keeps_the_workers_of_labels_with_an_entry_each(rows, shards, data):
+    """As `codes_of` makes them: an entry a label, less those left out later."""
+    kept = sorted(data.draw(st.sets(st.sampled_from(range(len(rows))), min_size=1)))
+    whole, few = block_of(rows), block_of([rows[number] for number in kept])
+    spelled_out = replace(few, worker=np.array(kept), workers=whole.workers.take(pa.array(whole.worker)))
+    for (number, part), (same_number, same) in zip(
+        split_block(spelled_out, shards), split_block(few, shards), strict=True
+    ):
+        assert number == same_number
+        assert rows_of(LabelBlock.from_bytes(part.to_bytes())) == rows_of(same)

@@ -4,6 +4,7 @@ import io
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from source_files import (
     ROWS,
     parquet_bytes,
@@ -11,7 +12,7 @@ from source_files import (
     write,
 )
 
-from pipelines.sources import parquet
+from pipelines.sources import FilePart, parquet
 
 
 def test_a_damaged_row_group_is_one_bad_record_and_the_others_count(tmp_path, small):
@@ -43,3 +44,13 @@ def test_parquet_fields_of_structs_are_not_mistaken_for_columns(tmp_path):
     table = pa.table({"task": ["t"], "worker": [{"id": "w"}], "label": ["l"]})
     pq.write_table(table, tmp_path / "x.parquet")
     assert read(tmp_path / "x.parquet") == ({0: ("t", '{"id": "w"}', "l")}, [])
+
+
+@pytest.mark.parametrize(("n_workers", "is_coded"), [(50, True), (30_000, False)])
+def test_workers_are_read_as_codes_where_the_file_has_codes(tmp_path, n_workers, is_coded):
+    rows = [(f"t{n}", f"worker-{n % n_workers}", "x") for n in range(30_000)]
+    path = write(tmp_path, "x.parquet", parquet_bytes(rows, dictionary_pagesize_limit=10_000, row_group_size=30_000))
+    columns = (("task", "task"), ("worker", "worker"), ("label", "label"))
+    (chunk,) = (lazy() for lazy in parquet.chunks_of(FilePart(str(path), 0, "labels", "parquet", columns)))
+    assert pa.types.is_dictionary(chunk.columns["worker"].type) is is_coded
+    assert chunk.columns["worker"].to_pylist() == [worker for _, worker, _ in rows]

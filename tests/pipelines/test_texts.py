@@ -176,3 +176,30 @@ def test_values_of_one_text_have_one_code():
     codes, dictionary, _ = codes_of(column)
     assert dictionary.take(pa.array(codes)).to_pylist() == ["1", "0", "0"]
     assert codes[1] == codes[2]
+
+
+def codes_and_texts(values, kind=None):
+    codes, dictionary, flags = codes_of(pa.array(values, kind or pa.string()))
+    return len(dictionary), dictionary.take(pa.array(codes)).to_pylist(), flags
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.string_view()])
+def test_texts_that_hardly_repeat_are_the_same_texts(kind):
+    values = [f"w{n}" for n in range(20_000)] + ["w7", "é"]
+    _, found, flags = codes_and_texts(values, kind)
+    assert found == values
+    assert not flags.any()
+
+
+def test_only_texts_that_repeat_are_sought_for_their_repeats():
+    assert codes_and_texts([f"w{n}" for n in range(20_000)] * 2)[0] == 40_000
+    assert codes_and_texts([f"w{n % 10_000}" for n in range(20_000)])[0] == 10_000
+    assert codes_and_texts([f"w{n}" for n in range(10_000)] * 2)[0] == 10_000
+
+
+@pytest.mark.parametrize(("wrong", "flag"), [(None, MISSING), ("", MISSING), ("x" * (MAX_BYTES + 1), TOO_LONG)])
+def test_no_wrong_text_is_in_a_dictionary_of_texts_that_hardly_repeat(wrong, flag):
+    values = [f"w{n}" for n in range(20_000)]
+    size, _, flags = codes_and_texts([*values, wrong])
+    assert size == 20_000
+    assert flags.tolist() == [OK] * 20_000 + [flag]

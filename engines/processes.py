@@ -1,0 +1,241 @@
+"""Processes: what an engine is made of; started in a group of their own, watched, stopped by their id."""
+
+import os
+import pwd
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from engines.errors import EngineError
+
+LOOPBACK = "127.0.0.1"
+T = TypeVar("T")
+# Below the ports that the system gives to outgoing connections: a client that knocks at the port of an engine that is
+# down would otherwise, once in a while, be given that very port and answer itself.
+_PORTS = range(15_000, 32_000)
+_POLL_S = 0.1
+_LOG_LINES = 12
+_STOP_S = 15.0
+
+
+@dataclass
+class Process:
+    """A process that was started, and its group.
+
+    Attributes:
+        name: what it is, for messages.
+        popen: the process; its group has the same id.
+        log: the file with its output.
+        pid_file: where its id is noted.
+        stop_signal: what asks it to end.
+    """
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+    pid_file: Path
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    @property
+    def pid(self) -> int:
+        """The id of the process and of its group."""
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self.popen.poll() is None
+
+    def stop(self, seconds: float = _STOP_S) -> None:
+        """Asks it to end, and kills what is left of its group after so many seconds."""
+        if self.alive:
+            self.popen.send_signal(self.stop_signal)
+            with suppress(subprocess.TimeoutExpired):
+                self.popen.wait(seconds)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kills the whole group at once, as a power cut would."""
+        _kill_group(self.pid)
+        self.popen.wait()
+        _guardian.forget(self.pid)
+        self.pid_file.unlink(missing_ok=True)
+
+
+@dataclass
+class _Guardian:
+    """The end of the pipe to `guardian.py`, which outlives this process just long enough to clean up."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    owner: int = 0
+    pipe: int = -1
+
+    def watch(self, group: int) -> None:
+        self._tell(f"+{group}\n")
+
+    def forget(self, group: int) -> None:
+        if self.owner == os.getpid():
+            self._tell(f"-{group}\n")
+
+    def _tell(self, line: str) -> None:
+        with self.lock:
+            if self.owner != os.getpid():
+                self._open()
+            os.write(self.pipe, line.encode())
+
+    def _open(self) -> None:
+        read, self.pipe = os.pipe()
+        process = subprocess.Popen(  # noqa: S603 - the command is ours
+            [sys.executable, "-S", "-E", str(Path(__file__).with_name("guardian.py"))],
+            stdin=read,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(read)
+        process.returncode = 0  # nobody waits for it: it ends after this process
+        self.owner = os.getpid()
+
+
+_guardian = _Guardian()
+
+
+def start(
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    user: str | None = None,
+    guarded: bool = True,
+    stop_signal: signal.Signals = signal.SIGTERM,
+) -> Process:
+    """Starts a command in a process group of its own; its output goes to ``folder/NAME.log``, its id to ``NAME.pid``.
+
+    A guarded process is killed when this process ends, even by SIGKILL; one that is not lives until it is stopped.
+    """
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        popen = subprocess.Popen(  # noqa: S603 - the commands are ours
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+            cwd=folder,
+            start_new_session=True,
+            user=user,
+            group=pwd.getpwnam(user).pw_gid if user else None,
+            extra_groups=[] if user else None,
+        )
+    if guarded:
+        _guardian.watch(popen.pid)
+    pid_file = folder / f"{name}.pid"
+    pid_file.write_text(f"{popen.pid} {_birth(popen.pid)}\n", "ascii")
+    return Process(name, popen, log, pid_file, stop_signal)
+
+
+def stop_by_pid_files(folder: Path, seconds: float = _STOP_S) -> list[str]:
+    """Stops what another process has started in the folder; returns the names of what ran."""
+    found = []
+    for pid_file in sorted(folder.glob("*.pid")):
+        pid, birth = pid_file.read_text("ascii").split()
+        if _birth(int(pid)) == birth:
+            found.append(pid_file.stem)
+            _end_group(int(pid), seconds)
+        pid_file.unlink(missing_ok=True)
+    return found
+
+
+def running(folder: Path) -> list[str]:
+    """The names of what runs in the folder, by its pid files."""
+    notes = {file.stem: file.read_text("ascii").split() for file in sorted(folder.glob("*.pid"))}
+    return [name for name, (pid, birth) in notes.items() if _birth(int(pid)) == birth]
+
+
+def wait_until(what: str, probe: Callable[[], T | None], seconds: float, processes: Sequence[Process] = ()) -> T:
+    """Asks until there is an answer; raises `EngineError` when the time is over, or one of the processes ends."""
+    end = time.monotonic() + seconds
+    while True:
+        with suppress(OSError):
+            found = probe()
+            if found:
+                return found
+        for process in processes:
+            if not process.alive:
+                raise EngineError(f"{process.name} ended while waiting for {what}; {_tail(process.log)}")
+        if time.monotonic() > end:
+            tails = "; ".join(_tail(process.log) for process in processes)
+            raise EngineError(f"{what} did not come in {seconds:g} s. {tails}")
+        time.sleep(_POLL_S)
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    for port in random.SystemRandom().sample(_PORTS, 200):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
+    raise EngineError(f"There is no free port between {_PORTS.start} and {_PORTS.stop}.")
+
+
+def answers(port: int) -> bool:
+    """Whether something listens at the port."""
+    with suppress(OSError):
+        socket.create_connection((LOOPBACK, port), timeout=1).close()
+        return True
+    return False
+
+
+def members(group: int) -> dict[int, str]:
+    """The processes of a group that run, and their command lines."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                state, _, pgrp, *_ = _stat(int(entry.name))
+                if int(pgrp) == group and state != "Z":
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
+    return f"{log} ends with: " + " / ".join(line.strip() for line in lines if line.strip())
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of ``/proc/PID/stat`` after the name, which may hold spaces and brackets: state, parent, group, ..."""
+    return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+
+
+def _birth(pid: int) -> str:
+    """When a process was started, in ticks since boot: with it a process is known even after its id is given again."""
+    try:
+        state, *fields = _stat(pid)
+    except OSError:
+        return "gone"
+    return "gone" if state == "Z" else fields[18]
+
+
+def _end_group(group: int, seconds: float) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(group, signal.SIGTERM)
+    end = time.monotonic() + seconds
+    while _birth(group) != "gone" and time.monotonic() < end:
+        time.sleep(_POLL_S)
+    _kill_group(group)
+
+
+def _kill_group(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)

@@ -1,0 +1,213 @@
+"""Rows to Postgres: a table each for scores, skills, graph and rejects, with one row an id: the latest.
+
+Rows wait until the flush. It copies them to a temporary table and merges them in one transaction: a row takes the place
+of one with a lower revision, and of no other. So it does not matter how often, or in what order, rows are written.
+"""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import polars as pl
+import pyarrow as pa
+
+from pipelines.errors import InputError, InvalidSettingError, RunError
+from pipelines.sinks import KEYS
+from pipelines.sinks.postgres_copy import HEADER, TRAILER, copy_rows, with_short_ids, without_nul
+from pipelines.sinks.postgres_tables import make_tables, merge_sql, rows_schema, waiting_sql
+
+PATIENCE_S = 600.0
+_CONNECT_S = 10
+_MOST_ROWS = 500_000
+_PIECE_BYTES = 1 << 20
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_WARN_EVERY_S = 30.0
+
+
+@dataclass(frozen=True)
+class PostgresTarget:
+    """Tables of a Postgres database.
+
+    Attributes:
+        dsn: an address as libpq takes it, without a password: that comes from PGPASSWORD, ~/.pgpass or a service file.
+        schema: the schema of the tables; it is made when it is missing.
+        patience_s: how long a server that is away is waited for.
+    """
+
+    dsn: str
+    schema: str = "crowdbeam"
+    patience_s: float = PATIENCE_S
+
+    def __post_init__(self) -> None:
+        """Refuses a password, and a schema without a name."""
+        if _holds_password(self.dsn):
+            raise InvalidSettingError(
+                "The address of Postgres holds a password, which every program on this machine could read. Leave it "
+                "out and set PGPASSWORD, or write it to ~/.pgpass or a service file."
+            )
+        if not self.schema.strip() or "\x00" in self.schema:
+            raise InvalidSettingError("The schema's name for Postgres is empty; leave it out for 'crowdbeam'.")
+
+    def check(self) -> None:
+        """Makes what is missing of the tables, and tries a write without rows; raises when that cannot be done."""
+        pg = psycopg()
+        try:
+            connection = self.connect()
+        except pg.OperationalError as error:
+            raise InputError(
+                f"Postgres cannot be reached: {_first_line(error)}. See that it runs, and that the address, "
+                "the user and the password (PGPASSWORD, ~/.pgpass) are right."
+            ) from error
+        try:
+            with connection, connection.cursor() as cursor:
+                make_tables(cursor, self.schema)
+                for name in KEYS:
+                    _merge(cursor, self.schema, name, rows_schema(name).empty_table())
+        except pg.Error as error:
+            raise InvalidSettingError(
+                f"The tables in schema {self.schema} of Postgres cannot be used: {_first_line(error)}. "
+                "Give the user its rights, or another schema with ?schema=NAME."
+            ) from error
+
+    def open(self) -> "PostgresSink":
+        """A connection, made at the first flush."""
+        return PostgresSink(self)
+
+    def connect(self) -> Any:
+        """A new connection."""
+        options = {"connect_timeout": _CONNECT_S, "application_name": "crowdbeam", "client_encoding": "utf8"}
+        return psycopg().connect(self.dsn, **options)
+
+
+class PostgresSink:
+    """Rows that wait, and a connection; several threads may share it. After a failure it stays failed.
+
+    Attributes:
+        retries: how often a transaction was begun anew.
+    """
+
+    def __init__(self, target: PostgresTarget) -> None:
+        self.retries = 0
+        self._target = target
+        self._waiting: dict[str, list[pa.Table]] = {name: [] for name in KEYS}
+        self._n_waiting = 0
+        self._connection: Any = None
+        self._failure = ""
+        self._lock = threading.RLock()
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Keeps rows for the flush."""
+        with self._lock:
+            self._raise_if_failed()
+            self._waiting[name].append(table.select(rows_schema(name).names).cast(rows_schema(name)))
+            self._n_waiting += table.num_rows
+            if self._n_waiting > _MOST_ROWS:
+                self.flush()
+
+    def flush(self) -> None:
+        """Merges what waits, in one transaction, again and again until it is done or the patience ends."""
+        with self._lock:
+            self._raise_if_failed()
+            tables = {name: _latest(name, pa.concat_tables(found)) for name, found in self._waiting.items() if found}
+            if tables:
+                self._until_done(lambda: self._merge_all(tables))
+            self._waiting = {name: [] for name in KEYS}
+            self._n_waiting = 0
+
+    def close(self) -> None:
+        """Closes the connection; what waits is forgotten."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _merge_all(self, tables: dict[str, pa.Table]) -> None:
+        if self._connection is None:
+            self._connection = self._target.connect()
+        with self._connection.transaction(), self._connection.cursor() as cursor:
+            for name, table in tables.items():
+                _merge(cursor, self._target.schema, name, table)
+
+    def _until_done(self, action: Callable[[], None]) -> None:
+        pg = psycopg()
+        began = warned = time.monotonic()
+        pause = _FIRST_PAUSE_S
+        while True:
+            try:
+                action()
+            except (pg.OperationalError, pg.InterfaceError, pg.errors.ReadOnlySqlTransaction) as error:
+                reason = _first_line(error)
+            except pg.Error as error:
+                raise self._failed(f"Postgres refused rows: {_first_line(error)}.") from error
+            else:
+                return
+            self.close()  # the state of the connection is unknown
+            self.retries += 1
+            now = time.monotonic()
+            if now - began > self._target.patience_s:
+                raise self._failed(
+                    f"Postgres took no rows for {now - began:.0f} s: {reason}. Start again when it runs."
+                )
+            if now - warned > _WARN_EVERY_S:
+                warned = now
+                logging.getLogger(__name__).warning("Postgres takes no rows: %s; trying again.", reason)
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _failed(self, sentence: str) -> RunError:
+        self._failure = sentence
+        return RunError(sentence)
+
+    def _raise_if_failed(self) -> None:
+        if self._failure:
+            raise RunError(self._failure)
+
+
+def _latest(name: str, table: pa.Table) -> pa.Table:
+    """The row of each id with the highest revision, in the order of ids: two writers then never wait for each other."""
+    table = with_short_ids(without_nul(table), KEYS[name])
+    if name == "rejects":
+        order, ids = ["source", "position", "reason", "record"], ["source", "position", "reason", "record"]
+    else:
+        order, ids = [*KEYS[name], "revision"], list(KEYS[name])
+    keys = pl.DataFrame(pl.from_arrow(table.select(order))).with_row_index("place")
+    places = keys.sort(order).unique(ids, keep="last", maintain_order=True)["place"]
+    return table.take(places.to_arrow())
+
+
+def _merge(cursor: Any, schema: str, name: str, table: pa.Table) -> None:
+    columns, rows = copy_rows(table)
+    create, copy, drop = waiting_sql(name, columns)
+    cursor.execute(create)
+    with cursor.copy(copy) as target:
+        target.write(HEADER)
+        for at in range(0, rows.size, _PIECE_BYTES):
+            target.write(memoryview(rows)[at : at + _PIECE_BYTES])
+        target.write(TRAILER)
+    cursor.execute(merge_sql(schema, name))
+    cursor.execute(drop)
+
+
+def _holds_password(dsn: str) -> bool:
+    if not re.match(r"\w+://", dsn):
+        return re.search(r"password\s*=", dsn) is not None
+    parts = urlsplit(dsn)
+    return ":" in parts.netloc.rpartition("@")[0] or any("password" in name for name, _ in parse_qsl(parts.query))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def psycopg() -> Any:
+    """The client library."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise InvalidSettingError("Postgres needs the psycopg package: pip install 'crowdbeam[postgres]'.") from error
+    return psycopg

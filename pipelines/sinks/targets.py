@@ -1,0 +1,88 @@
+"""Where a stream's rows go, from the text a user gives."""
+
+import difflib
+import re
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+
+from pipelines.errors import InvalidSettingError
+from pipelines.sinks import SinkTarget
+from pipelines.sinks.folder import IntervalFolder
+from pipelines.sinks.kafka import KafkaTarget
+from pipelines.sinks.postgres import PostgresTarget
+
+_FORMS = {
+    "kafka": "kafka://HOST:PORT/PREFIX",
+    "postgres": "postgres://USER@HOST:PORT/DATABASE",
+    "postgresql": "postgresql://USER@HOST:PORT/DATABASE",
+}
+_FILES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
+_SECRETS = ("password", "secret", "token", "credential", "pem")
+
+
+def sink_of(text: str) -> SinkTarget | IntervalFolder:
+    """The target that `text` names: Kafka, Postgres, or else a folder.
+
+    Raises `InvalidSettingError` when it names none.
+
+    >>> sink_of("kafka://localhost:9092/crowd")
+    KafkaTarget(bootstrap='localhost:9092', prefix='crowd', config_file='', partitions=4, patience_s=600.0)
+    """
+    if not text.strip():
+        raise InvalidSettingError(f"The sink is empty; give a folder, {_FORMS['kafka']} or {_FORMS['postgres']}.")
+    begins = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", text)
+    scheme = begins[1].lower() if begins else "file"
+    if scheme == "kafka":
+        return _kafka_of(text)
+    if scheme in ("postgres", "postgresql"):
+        return _postgres_of(text)
+    if scheme in _FILES:
+        return IntervalFolder(text.removeprefix("file://"))
+    near = difflib.get_close_matches(scheme, [*_FORMS, *_FILES], 1)
+    hint = (
+        f"Did you mean {_FORMS.get(near[0], near[0] + '://…')}?" if near else "Give a folder, kafka:// or postgres://."
+    )
+    raise InvalidSettingError(f"The sink begins with {scheme}://, which is not known. {hint}")
+
+
+def _kafka_of(text: str) -> KafkaTarget:
+    """Settings of the client may follow, as ?NAME=VALUE&…, and config=FILE for those that nobody should see."""
+    parts = _split(text)
+    prefix = unquote(parts.path).strip("/")
+    brokers = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^,:/\s@]+):\d+(,(\[[0-9a-fA-F:.]+\]|[^,:/\s@]+):\d+)*", parts.netloc)
+    if not brokers or not prefix or parts.fragment:
+        raise InvalidSettingError(
+            f"The sink is not of the form {_FORMS['kafka']}; write for example kafka://localhost:9092/crowd. "
+            "A user's name goes behind it, as ?sasl.username=NAME, a password into a file: &config=FILE."
+        )
+    settings = parse_qsl(parts.query, keep_blank_values=True)
+    for name, _ in settings:
+        if any(word in name for word in _SECRETS):
+            raise InvalidSettingError(
+                f"The sink's address holds {name}, which every program on this machine could read. Write it to a file, "
+                "one NAME=VALUE a line, and give the file: ?config=FILE."
+            )
+    files = [value for name, value in settings if name == "config"]
+    others = tuple((name, value) for name, value in settings if name != "config")
+    return KafkaTarget(parts.netloc, prefix, config=others, config_file=files[-1] if files else "")
+
+
+def _postgres_of(text: str) -> PostgresTarget:
+    """Options of libpq may follow, as ?NAME=VALUE&…, and schema=NAME."""
+    parts = _split(text)
+    if not parts.path.strip("/") or parts.fragment:
+        raise InvalidSettingError(
+            f"The sink names no database; the form is {_FORMS['postgres']}, "
+            "for example postgres://me@localhost:5432/crowd."
+        )
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    names = [value for name, value in options if name == "schema"]
+    rest = urlencode([(name, value) for name, value in options if name != "schema"])
+    dsn = parts._replace(scheme="postgresql", query=rest).geturl()
+    return PostgresTarget(dsn, names[-1]) if names else PostgresTarget(dsn)
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        return urlsplit(text)
+    except ValueError as error:
+        raise InvalidSettingError(f"The sink's address cannot be read: {error}.") from error

@@ -1,0 +1,89 @@
+"""The stream: events of a source that never ends in; skills and answers that stay current out."""
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.sources.unbounded import Source
+from pipelines.streaming.answer import DRAINED, AnswerTasks
+from pipelines.streaming.answering import AnswerRules
+from pipelines.streaming.control import Control
+from pipelines.streaming.envelopes import unpack_marker
+from pipelines.streaming.keep_skills import KeepSkills
+from pipelines.streaming.poll import PollSource
+from pipelines.streaming.skill_keeping import SkillRules
+from pipelines.streaming.track import GatherChanges, TrackTasks
+from pipelines.streaming.tracking import TrackRules
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """All that `build` needs to know.
+
+    Attributes:
+        source: where the events come from.
+        sinks: transforms that write pairs of a table's name and a table, by step name.
+        control: the folder of requests and status.
+        shards: how many parts the tasks are split into; it cannot change while a stream lives.
+        track, skills, answers: the rules of the stages.
+        max_events: how many events make a block.
+        bootstrap: a folder with an earlier state; empty: none.
+        job: sets this submission apart from others in one worker process.
+    """
+
+    source: Source
+    sinks: tuple[tuple[str, Any], ...]
+    control: Control
+    shards: int = 8
+    track: TrackRules = field(default_factory=TrackRules)
+    skills: SkillRules = field(default_factory=SkillRules)
+    answers: AnswerRules = field(default_factory=AnswerRules)
+    max_events: int = 20_000
+    bootstrap: str = ""
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
+    """The road: poll, track, keep skills, answer, write. Every state is keyed, and there is no side input."""
+    polled = pipeline | "PollSource" >> PollSource(
+        plan.source, plan.shards, plan.control, plan.max_events, bootstrap=plan.bootstrap
+    )
+    events = polled["events"] | "ByShard" >> _typed(tuple[int, bytes])
+    tracked = events | "TrackTasks" >> TrackTasks(plan.track, plan.control, plan.job)
+    changes = tracked["changes"] | "TypeChanges" >> _typed(bytes) | "GatherChanges" >> GatherChanges()
+    reports = polled["reports"] | "TypeReports" >> _typed(bytes) | "GatherReports" >> GatherChanges()
+    kept = (
+        (changes, reports)
+        | "ForSkills" >> beam.Flatten()
+        | "KeepSkills" >> KeepSkills(plan.skills, plan.shards, plan.control, plan.job)
+    )
+    labels = tracked["labels"] | "Labels" >> _typed(tuple[int, bytes])
+    models = kept["models"] | "Models" >> _typed(tuple[int, bytes])
+    scores = (labels, models) | "ForAnswers" >> beam.Flatten() | "AnswerTasks" >> AnswerTasks(plan.answers, plan.job)
+    rows = (
+        scores,
+        kept["rows"] | "SkillRows" >> _typed(tuple[str, bytes]),
+        polled["rejects"] | "Rejects" >> _typed(tuple[str, bytes]),
+        tracked["rejects"] | "LateRejects" >> _typed(tuple[str, bytes]),
+    ) | "AllRows" >> beam.Flatten()
+    for number, (name, sink) in enumerate(plan.sinks):
+        notices = rows | name >> sink
+        _ = notices | f"{name}Done" >> beam.Map(_note, plan.control, number * plan.shards)
+
+
+def _note(notice: tuple[str, bytes], control: Control, first: int) -> None:
+    """Tells that everything before a request is safe in a sink."""
+    if notice[0] == DRAINED:
+        marker = unpack_marker(notice[1])
+        control.finish(marker, first + marker.sender)
+
+
+def _typed(kind: Any) -> Any:
+    """Says what a tagged output holds: Beam then knows its coder, and stateful steps their keys."""
+    return beam.Map(_same).with_output_types(kind)
+
+
+def _same(element: Any) -> Any:
+    return element

@@ -1,0 +1,254 @@
+"""Answering: the labels of one shard and the latest skills in; answers that have changed out."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+import schemas
+from crowdcore.labels import Ints
+from pipelines.blocks import LabelBlock
+from pipelines.model import Model
+from pipelines.score import Answers, Votes, answer_table, answer_tasks
+from pipelines.settings import AggregateSettings
+from pipelines.streaming.codes import Column
+from pipelines.streaming.envelopes import Skills
+from pipelines.streaming.label_table import LabelTable
+from pipelines.tables import table_of
+
+NO_LABELS = "no-labels"
+_NEVER = -1
+_US = 1_000_000
+
+
+@dataclass(frozen=True)
+class AnswerRules:
+    """Which answers are given again.
+
+    Attributes:
+        aggregate: how labels become answers.
+        emit_if: an answer is given again when its label changes, or its probability by more than this.
+        fresh_s: labels that arrived longer ago are a backlog; their tasks are answered with the next model.
+        backlog_every_s: while there is a backlog, how long between two rounds of answers.
+    """
+
+    aggregate: AggregateSettings = field(default_factory=AggregateSettings)
+    emit_if: float = 0.01
+    fresh_s: float = 5.0
+    backlog_every_s: float = 10.0
+
+
+class AnswerBoard:
+    """The open tasks of one shard with the answers that were given last.
+
+    What was given is not part of the state: after a rebuild every answer is given again, for the sink may hold rows of
+    a time that was rolled back.
+    """
+
+    def __init__(self, rules: AnswerRules) -> None:
+        self._rules = rules
+        self.revision = 0
+        self.version = 0
+        self._begin(LabelTable())
+        self._model = _no_model(rules.aggregate)
+        self._votes: tuple[tuple[int, int, int], Votes] | None = None
+        self._backlog_at = 0.0
+
+    def _begin(self, table: LabelTable) -> None:
+        self.table = table
+        self._label, self._status = Column(np.int32, _NEVER), Column(np.uint8)
+        self._probability, self._score, self._n_workers = Column(np.float64), Column(np.float64), Column(np.int64)
+        self._waiting = Column(bool)
+
+    def take(self, block: LabelBlock, now_s: float) -> pa.Table | None:
+        """Takes labels; gives the answers to their tasks that have changed, at once or with the next model."""
+        applied = self.table.apply(block)
+        self._grow()
+        if not self.version or block.arrived_us < (now_s - self._rules.fresh_s) * _US:
+            self._waiting.values[applied.tasks] = True
+            return None
+        waiting = np.flatnonzero(self._waiting.values)
+        self._backlog_at = 0.0
+        return self._given(np.union1d(applied.tasks, waiting) if len(waiting) else applied.tasks, now_s, exact=False)
+
+    def learn(self, skills: Skills, now_s: float) -> pa.Table | None:
+        """Takes a model; gives every answer that it changes. One that is older than the last changes nothing."""
+        if skills.version <= self.version:
+            return None
+        self.know(skills)
+        self._grow()
+        if not skills.settled and self._waiting.values.any():
+            if now_s - self._backlog_at < self._rules.backlog_every_s:
+                return None
+            self._backlog_at = now_s
+        return self._given(np.arange(len(self.table.tasks)), now_s, exact=skills.settled)
+
+    def know(self, skills: Skills) -> None:
+        """Takes a model and gives nothing."""
+        self._model, self.version, self._votes = Model.from_bytes(skills.frame), skills.version, None
+
+    def close(self, names: pa.LargeStringArray, now_s: float) -> pa.Table | None:
+        """Gives the last answers to some tasks and forgets them."""
+        self._grow()
+        tasks = self.table.tasks.find(names)
+        tasks = np.sort(tasks[tasks >= 0])
+        if not len(tasks):
+            return None
+        rows = self._rows(tasks, *self._answers(tasks), now_s, closed=True)
+        stays = np.ones(len(self.table.tasks), bool)
+        stays[tasks] = False
+        self._forget(stays)
+        return rows
+
+    def _forget(self, stays: NDArray[np.bool_]) -> None:
+        """Keeps the tasks in the mask `stays`, and what was answered to them."""
+        earlier, given = self.table, {name: column.values for name, column in self._columns().items()}
+        block = earlier.block(stays)
+        self._begin(LabelTable())
+        self.table.apply(block)
+        self._grow()
+        old = earlier.tasks.find(self.table.tasks.names(np.arange(len(self.table.tasks))))
+        for name, column in self._columns().items():
+            column.values[:] = given[name][old]
+        if len(given["label"]):
+            codes = self.table.classes.of(earlier.classes.names(np.arange(len(earlier.classes))))
+            known = self._label.values >= 0
+            self._label.values[known] = codes[self._label.values[known]]
+        self._votes = None
+
+    def _columns(self) -> dict[str, Column]:
+        return {
+            "label": self._label,
+            "status": self._status,
+            "probability": self._probability,
+            "score": self._score,
+            "n_workers": self._n_workers,
+            "waiting": self._waiting,
+        }
+
+    def _grow(self) -> None:
+        for column in self._columns().values():
+            column.grow(len(self.table.tasks))
+
+    def _given(self, tasks: Ints, now_s: float, exact: bool) -> pa.Table | None:
+        """The answers to `tasks` that differ from those given last."""
+        if not len(tasks):
+            return None
+        answers, label, model = self._answers(tasks)
+        self._waiting.values[tasks] = False
+        changed = label != self._label.values[tasks]
+        found = answers.scores
+        if exact:
+            changed |= found.probability != self._probability.values[tasks]
+            changed |= found.score != self._score.values[tasks]
+            changed |= answers.n_workers != self._n_workers.values[tasks]
+            changed |= answers.status != self._status.values[tasks]
+        else:
+            changed |= np.abs(found.probability - self._probability.values[tasks]) > self._rules.emit_if
+        # a task that never had an answer and has no label is no news
+        changed &= (answers.n_workers > 0) | (self._label.values[tasks] != _NEVER)
+        chosen = np.flatnonzero(changed)
+        if not len(chosen):
+            return None
+        return self._rows(tasks[chosen], _some(answers, chosen), label[chosen], model, now_s, closed=False)
+
+    def _answers(self, tasks: Ints) -> tuple[Answers, Ints, Model]:
+        """The answers to `tasks`, their class codes in the table, and the model, with the classes it does not know."""
+        everything = len(tasks) == len(self.table.tasks)
+        _, labels = self.table.labels_of(None if everything else tasks)
+        votes, model = self._votes_now(), self._model
+        strange = np.unique(labels.label[votes.classes[labels.label] < 0])
+        if len(strange):
+            model = _with_classes(model, self.table.classes.names(strange))
+            votes = replace(votes, classes=model.class_places(self._class_names()))
+        answers = answer_tasks(labels, votes, model, self._rules.aggregate)
+        code = self.table.classes.of(model.classes)
+        label = code[np.minimum(answers.scores.answer, len(code) - 1)] if len(code) else np.zeros(len(tasks), np.int64)
+        return answers, np.where(answers.n_workers > 0, label, _NEVER - 1), model
+
+    def _votes_now(self) -> Votes:
+        table = self.table
+        state = (self.version, len(table.workers), len(table.classes))
+        if self._votes is None or self._votes[0] != state:
+            workers = table.workers.names(np.arange(len(table.workers)))
+            self._votes = state, Votes.of(self._model, workers, self._class_names())
+        return self._votes[1]
+
+    def _class_names(self) -> pa.LargeStringArray:
+        return self.table.classes.names(np.arange(len(self.table.classes)))
+
+    def _rows(self, tasks: Ints, answers: Answers, label: Ints, model: Model, now_s: float, closed: bool) -> pa.Table:
+        self._label.values[tasks], self._status.values[tasks] = label, answers.status
+        self._probability.values[tasks], self._score.values[tasks] = answers.scores.probability, answers.scores.score
+        self._n_workers.values[tasks] = answers.n_workers
+        self.revision = max(self.revision + 1, int(now_s * _US))
+        names = self.table.tasks.names(tasks)
+        table = answer_table(names, answers.n_workers, answers, model).cast(schemas.arrow_schema("score"))
+        empty = answers.n_workers == 0
+        if empty.any():
+            blank = _blank_rows(names.filter(pa.array(empty)), model.name)
+            table = pa.concat_tables([table.filter(pa.array(~empty)), blank])
+        return revised(table, self.version, self.revision, closed)
+
+
+def revised(table: pa.Table, version: int, revision: int, closed: bool = False) -> pa.Table:
+    """The rows of `table` as rows of a stream."""
+    for name, value in (("model_version", version), ("revision", revision), ("closed", closed)):
+        kind = schemas.arrow_schema("revision").field(name)
+        table = table.append_column(kind, pa.repeat(pa.scalar(value, kind.type), table.num_rows))
+    return table
+
+
+def _some(answers: Answers, chosen: Ints) -> Answers:
+    found = answers.scores
+    scores = replace(
+        found,
+        answer=found.answer[chosen],
+        probability=found.probability[chosen],
+        margin=found.margin[chosen],
+        score=found.score[chosen],
+        tied=found.tied[chosen],
+        with_majority=found.with_majority[chosen],
+        probabilities=None if found.probabilities is None else found.probabilities[chosen],
+    )
+    return Answers(scores, answers.n_workers[chosen], answers.status[chosen])
+
+
+def _blank_rows(names: pa.LargeStringArray, model: str) -> pa.Table:
+    """Rows of tasks that have lost all their labels."""
+    n = len(names)
+    zeros = pa.array(np.zeros(n))
+    whole = pa.array(np.zeros(n, np.int64))
+    columns: dict[str, Any] = {
+        "task": names,
+        "label": pa.repeat("", n),
+        "probability": zeros,
+        "margin": zeros,
+        "score": zeros,
+        "n_labels": whole,
+        "n_workers": whole,
+        "status": pa.repeat(NO_LABELS, n),
+        "model": pa.repeat(model, n),
+    }
+    return table_of("score", columns).cast(schemas.arrow_schema("score"))
+
+
+def _no_model(settings: AggregateSettings) -> Model:
+    """What is known before anything was solved."""
+    none = pa.array([], pa.large_string())
+    classes = pa.array(sorted(settings.classes), pa.large_string())
+    prior = dict(settings.class_prior)
+    shares = np.array([prior[name] for name in classes.to_pylist()] if prior else [], np.float64)
+    return Model(none, np.empty(0), np.empty(0, np.uint8), classes, max(2, len(classes)), shares, settings.model)
+
+
+def _with_classes(model: Model, strange: pa.LargeStringArray) -> Model:
+    """The model with classes that it does not know yet; until it does, their frequency is that of no other."""
+    together = pa.concat_arrays([model.classes, strange])
+    order = pc.sort_indices(together)
+    return replace(
+        model, classes=together.take(order), n_classes=max(2, len(together)), class_prior=np.empty(0, np.float64)
+    )

@@ -1,0 +1,82 @@
+"""The control folder of a stream: requests go in, the stream's status comes out.
+
+Files, on any file system of Beam's that the workers share: so requests reach a stream on any runner.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.streaming.envelopes import DRAIN, Marker
+from pipelines.write import write_file
+
+STATUS, DONE = "status.json", "done"
+_REQUESTS = "requests"
+
+
+@dataclass(frozen=True)
+class Control:
+    """A control folder."""
+
+    folder: str
+
+    def path(self, *names: str) -> str:
+        """A path in the folder."""
+        return str(FileSystems.join(self.folder, *names))
+
+    def request(self, marker: Marker) -> None:
+        """Asks the stream for something."""
+        write_json(self.path(_REQUESTS, f"{marker.id}.json"), vars(marker))
+
+    def withdraw(self, marker: Marker) -> None:
+        """Takes a request back."""
+        FileSystems.delete([self.path(_REQUESTS, f"{marker.id}.json")])
+
+    def requests(self) -> list[Marker]:
+        """The requests that are there, in the order of their ids."""
+        found = FileSystems.match([self.path(_REQUESTS, "*.json")])[0].metadata_list
+        markers = [read_json(file.path) for file in sorted(found, key=lambda file: file.path)]
+        return [Marker(**marker) for marker in markers if marker is not None]
+
+    def clear(self) -> None:
+        """Removes requests to stop that an earlier stream has left."""
+        for marker in self.requests():
+            if marker.kind == DRAIN:
+                self.withdraw(marker)
+
+    def tell(self, status: Mapping[str, Any]) -> None:
+        """Says how the stream is."""
+        write_json(self.path(STATUS), {**status, "at_s": time.time()})
+
+    def status(self) -> dict[str, Any] | None:
+        """How the stream is, or None when nobody said."""
+        return read_json(self.path(STATUS))
+
+    def finish(self, marker: Marker, sender: int) -> None:
+        """Tells that `sender` has done what was asked for."""
+        write_json(self.path(DONE, f"{marker.id}-{sender:05d}.json"), {})
+
+    def n_finished(self, marker: Marker) -> int:
+        """How many have done what was asked for."""
+        return len(FileSystems.match([self.path(DONE, f"{marker.id}-*.json")])[0].metadata_list)
+
+
+def write_json(path: str, value: Mapping[str, Any]) -> None:
+    """Writes a small file, all at once."""
+    data = json.dumps(value, ensure_ascii=False).encode()
+    write_file(path, lambda sink: sink.write(data))
+
+
+def read_json(path: str) -> dict[str, Any] | None:
+    """The content of a small file; None when it is not there."""
+    try:
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            found: dict[str, Any] = json.loads(file.read())
+    except (BeamIOError, OSError):
+        return None
+    return found

@@ -1,0 +1,215 @@
+"""Polling: a source that never ends in; events by shard, rejects and reports out.
+
+Each reader is a key whose timer polls the source, again and again. Where it stands is keyed state, so that a checkpoint
+holds the offsets with everything they led to. A splittable DoFn would do the same, but on Flink each of its
+interruptions leaves some kilobytes in every later checkpoint; this leaves nothing.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.io.iobase import RestrictionProgress
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+from pipelines.blocks import split_block
+from pipelines.sources.unbounded import CAUGHT_UP, Polled, Reader, Source
+from pipelines.streaming.control import Control
+from pipelines.streaming.envelopes import DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
+from pipelines.streaming.timers import FAR_S, set_timer
+
+_HOUR_S = 3600
+_CONTROL_EVERY_S = 1.0
+_CONFIRM_EVERY_S = 5.0
+_HANDLED = 50
+
+
+@dataclass
+class PollSource(beam.PTransform):
+    """Reads a source for ever.
+
+    Input: the pipeline's beginning. Output: "events", pairs of a shard and an envelope; "rejects", pairs of a table's
+    name and a table; "reports", envelopes for the keeper of the skills.
+
+    Attributes:
+        source: where the events come from.
+        shards: how many shards there are.
+        control: the folder that requests come in by.
+        max_events: how many events make a block.
+        wait_s: how long a poll waits for events.
+        bootstrap: a folder with an earlier state, to begin with; empty: none.
+    """
+
+    source: Source
+    shards: int
+    control: Control
+    max_events: int = 20_000
+    wait_s: float = 0.5
+    bootstrap: str = ""
+
+    def expand(self, begin: beam.pvalue.PBegin) -> Any:
+        """Wires the steps."""
+        readers = begin | "Impulse" >> beam.Impulse() | "Begin" >> beam.ParDo(_BeginFn(self.source.n_readers))
+        keyed = readers | "KeyReaders" >> beam.Map(_keyed).with_output_types(tuple[int, bytes])
+        return keyed | "Poll" >> beam.ParDo(_PollFn(self)).with_outputs("events", "rejects", "reports")
+
+
+def _keyed(reader: int) -> tuple[int, bytes]:
+    return reader, b""
+
+
+class _EndlessTracker(OffsetRestrictionTracker):
+    def is_bounded(self) -> bool:
+        return False
+
+    def current_progress(self) -> RestrictionProgress:
+        return RestrictionProgress(completed=1.0, remaining=1.0)
+
+    def try_split(self, fraction_of_remainder: float) -> Any:
+        return super().try_split(fraction_of_remainder) if fraction_of_remainder == 0 else None
+
+
+class _Endless(RestrictionProvider):
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(0, 1 << 40)
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return _EndlessTracker(restriction)
+
+    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
+        return 1
+
+    def truncate(self, element: Any, restriction: OffsetRange) -> None:
+        return None
+
+
+_ENDLESS, _WATERMARK = _Endless(), ManualWatermarkEstimator.default_provider()
+
+
+class _BeginFn(beam.DoFn):
+    """Names the readers, then stays for ever: when a step's input has ended, Flink fires no more timers in it."""
+
+    def __init__(self, n_readers: int) -> None:
+        self._n_readers = n_readers
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element: bytes,
+        tracker: Any = beam.DoFn.RestrictionParam(_ENDLESS),
+        watermark: Any = beam.DoFn.WatermarkEstimatorParam(_WATERMARK),
+    ) -> Iterator[Any]:
+        at = tracker.current_restriction().start
+        if not tracker.try_claim(at):
+            return
+        if at == 0:
+            for reader in range(self._n_readers):
+                yield beam.window.TimestampedValue(reader, Timestamp.of(time.time()))
+        watermark.set_watermark(Timestamp.of(FAR_S))
+        tracker.defer_remainder(Duration(_HOUR_S))
+
+
+class _PollFn(beam.DoFn):
+    POSITION = ReadModifyWriteStateSpec("position", coders.BytesCoder())
+    HANDLED = ReadModifyWriteStateSpec("handled", coders.BytesCoder())
+    TIMER = TimerSpec("poll", TimeDomain.REAL_TIME)
+
+    def __init__(self, how: PollSource) -> None:
+        self._source, self._shards, self._control = how.source, how.shards, how.control
+        self._max_events, self._wait_s, self._bootstrap = how.max_events, how.wait_s, how.bootstrap
+        self._events = Metrics.counter("crowdbeam", "events")
+
+    def setup(self) -> None:
+        self._readers: dict[int, Reader] = {}
+        self._looked_at = self._confirmed_at = 0.0
+        self._requests: list[Marker] = []
+        self._watermark: dict[int, int] = {}
+
+    def teardown(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
+
+    def process(self, element: tuple[int, bytes], timer: Any = beam.DoFn.TimerParam(TIMER)) -> None:
+        set_timer(timer, time.time(), time.time())
+
+    @on_timer(TIMER)
+    def poll(
+        self,
+        number: int = beam.DoFn.KeyParam,
+        position: Any = beam.DoFn.StateParam(POSITION),
+        handled: Any = beam.DoFn.StateParam(HANDLED),
+        timer: Any = beam.DoFn.TimerParam(TIMER),
+    ) -> Iterator[Any]:
+        now = time.time()
+        known = json.loads(handled.read() or b"[]")
+        if not known and self._bootstrap:
+            known = ["bootstrap"]
+            handled.write(json.dumps(known).encode())
+            yield from self._mark(Marker("bootstrap", "bootstrap", self._bootstrap, number))
+        self._look(now)
+        fresh = [marker for marker in self._requests if marker.id not in known]
+        if any(marker.kind == DRAIN for marker in self._requests):
+            set_timer(timer, now + self._wait_s, now)
+        else:
+            at = position.read() or b""
+            polled = self._reader(number, at, now).poll(at, self._max_events, self._wait_s)
+            if polled.position != at:
+                position.write(polled.position)
+            yield from self._out(number, polled)
+            set_timer(timer, time.time() + (0.0 if polled.more or polled.blocks else 0.05), time.time())
+        if fresh:
+            handled.write(json.dumps([*known, *(marker.id for marker in fresh)][-_HANDLED:]).encode())
+            for marker in fresh:
+                yield from self._mark(Marker(**{**asdict(marker), "sender": number}))
+
+    def _reader(self, number: int, position: bytes, now: float) -> Reader:
+        """The reader, told from time to time how far the bundles before have brought it."""
+        reader = self._readers.get(number)
+        if reader is None:
+            reader = self._readers[number] = self._source.reader(number)
+        if position and now - self._confirmed_at > _CONFIRM_EVERY_S:
+            self._confirmed_at = now
+            reader.confirm(position)
+        return reader
+
+    def _look(self, now: float) -> None:
+        if now - self._looked_at > _CONTROL_EVERY_S:
+            self._looked_at, self._requests = now, self._control.requests()
+
+    def _mark(self, marker: Marker) -> Iterator[Any]:
+        for shard in range(self._shards):
+            yield beam.pvalue.TaggedOutput("events", (shard, pack_marker(marker)))
+
+    def _out(self, number: int, polled: Polled) -> Iterator[Any]:
+        tag = beam.pvalue.TaggedOutput
+        for block in polled.blocks:
+            for shard, part in split_block(block, self._shards):
+                yield tag("events", (shard, pack_events(part.to_bytes(), number, polled.watermark_us)))
+        if polled.watermark_us == CAUGHT_UP != self._watermark.get(number):
+            for shard in range(self._shards):
+                yield tag("events", (shard, pack_clock(number, CAUGHT_UP)))
+        self._watermark[number] = polled.watermark_us
+        for rejects in polled.rejects:
+            yield tag("rejects", ("rejects", rejects))
+        if polled.counts or polled.blocks:
+            self._count(polled)
+            report = {"reader": number, "lag": dict(polled.lag), "counts": dict(polled.counts)}
+            yield tag("reports", REPORT + json.dumps(report).encode())
+
+    def _count(self, polled: Polled) -> None:
+        self._events.inc(polled.counts.get("events_read", 0))
+        for name, n in polled.counts.items():
+            if name.startswith("events_rejected."):
+                Metrics.counter("crowdbeam", name.replace("events_rejected.", "rejects.")).inc(n)
+        for partition, lag in polled.lag.items():
+            Metrics.gauge("crowdbeam", f"lag.{partition}").set(lag)

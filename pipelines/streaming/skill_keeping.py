@@ -1,0 +1,183 @@
+"""Skill keeping: changes of all shards in; skills that follow them out, solved beside the stream, never in its way."""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import schemas
+from crowdcore.edges import EdgeCounts
+from pipelines.settings import AggregateSettings
+from pipelines.solve import Solved, solve
+from pipelines.streaming.answering import revised
+from pipelines.streaming.envelopes import Skills
+from pipelines.streaming.ledger import Ledger
+
+_US = 1_000_000
+_SHARE = 5
+
+
+@dataclass(frozen=True)
+class SkillRules:
+    """When skills are solved for.
+
+    Attributes:
+        aggregate: how counts become skills.
+        solve_every_s: how long between two solutions while something changes; longer when solving takes long: at most a
+            fifth of the time is spent on it.
+        settle_after_s: how long nothing may change before the skills are solved from scratch, as the batch does.
+        emit_if: a skill is given again when it changes by more than this, or its status.
+        prior_skills: skills of workers known from earlier runs.
+    """
+
+    aggregate: AggregateSettings = field(default_factory=AggregateSettings)
+    solve_every_s: float = 2.0
+    settle_after_s: float = 5.0
+    emit_if: float = 0.01
+    prior_skills: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A finished solution: what leaves the stage.
+
+    Attributes:
+        skills: the model for the shards.
+        rows: skills that have changed, as rows of a stream; None when none has.
+        graph: the graph's rows, when its verdict has changed.
+        solved: everything.
+        seconds: how long it took.
+    """
+
+    skills: Skills
+    rows: pa.Table | None
+    graph: pa.Table | None
+    solved: Solved
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Order:
+    edges: EdgeCounts
+    start: Any
+    settled: bool
+    n_events: int
+
+
+class SkillKeeper:
+    """The ledger, the last solution, and a solution under way in a thread."""
+
+    def __init__(self, rules: SkillRules) -> None:
+        self._rules = rules
+        self.ledger = Ledger()
+        self.version = 0
+        self.revision = 0
+        self.is_settled = True
+        self.seconds = 0.0
+        self._changed_at = self._solved_at = 0.0
+        self._last: Solved | None = None
+        self._given: dict[str, tuple[float, str]] = {}
+        self._verdict: Any = None
+        self._under_way: tuple[Future[tuple[Solved, float]], _Order] | None = None
+
+    def add(self, change: bytes, now_s: float) -> None:
+        """Adds a change."""
+        before = self.ledger.n_events
+        self.ledger.add(change)
+        if self.ledger.n_events != before:
+            self._changed_at, self.is_settled = now_s, False
+
+    def due(self, now_s: float, at_once: bool = False) -> bool:
+        """Whether a solution should begin now."""
+        if self._under_way is not None or self.is_settled:
+            return False
+        if at_once or now_s - self._changed_at >= self._rules.settle_after_s:
+            return True
+        pause = max(self._rules.solve_every_s, _SHARE * self.seconds)
+        return self._changed_at > self._solved_at and now_s - self._solved_at >= pause
+
+    def begin(self, now_s: float, pool: Callable[..., Future[Any]], settled: bool = False) -> None:
+        """Begins a solution; `settled` makes it one from scratch."""
+        settled = settled or now_s - self._changed_at >= self._rules.settle_after_s
+        edges = self.ledger.edges()
+        order = _Order(edges, None if settled else self._warm(edges), settled, self.ledger.n_events)
+        self._solved_at = now_s
+        self._under_way = (pool(_solved, order, self._rules), order)
+
+    def finished(self, now_s: float, wait: bool = False) -> Solution | None:
+        """The solution under way, if it is done."""
+        if self._under_way is None or not (wait or self._under_way[0].done()):
+            return None
+        future, order = self._under_way
+        self._under_way = None
+        solved, self.seconds = future.result()
+        self._last = solved
+        self.version += 1
+        self.revision = max(self.revision + 1, int(now_s * _US))
+        self.is_settled = order.settled and order.n_events == self.ledger.n_events
+        skills = Skills(self.version, order.settled, order.n_events, solved.model.to_bytes())
+        rows = self._changed_rows(solved.skill_table(), exact=order.settled)
+        return Solution(skills, rows, self._changed_graph(solved.graph_table()), solved, self.seconds)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a solution is under way."""
+        return self._under_way is not None
+
+    def _warm(self, edges: EdgeCounts) -> Any:
+        """(workers,) the skills of the last solution; NaN for workers who were not in it."""
+        if self._last is None:
+            return None
+        known = dict(zip(self._last.fit.workers.tolist(), self._last.fit.skills.tolist(), strict=True))
+        return np.array([known.get(worker, np.nan) for worker in edges.workers.tolist()])
+
+    def _changed_rows(self, table: pa.Table, exact: bool) -> pa.Table | None:
+        workers, status = table["worker"].to_pylist(), table["status"].to_pylist()
+        skill = table["skill"].to_pylist()
+        limit = 0.0 if exact else self._rules.emit_if
+        fresh = [
+            (known := self._given.get(worker)) is None or abs(known[0] - s) > limit or known[1] != state
+            for worker, s, state in zip(workers, skill, status, strict=True)
+        ]
+        gone = [] if len(self._given) <= len(workers) else sorted(set(self._given) - set(workers))
+        for worker, s, state, new in zip(workers, skill, status, fresh, strict=True):
+            if new:
+                self._given[worker] = (s, state)
+        for worker in gone:
+            del self._given[worker]
+        parts = [table.filter(pa.array(fresh, pa.bool_()))] + ([_gone_rows(gone)] if gone else [])
+        rows = pa.concat_tables([part.cast(schemas.arrow_schema("skill")) for part in parts])
+        return revised(rows, self.version, self.revision) if rows.num_rows else None
+
+    def _changed_graph(self, table: pa.Table) -> pa.Table | None:
+        verdict = table.select(["component", "bipartite", "has_gold", "identified", "verdict", "fix"]).to_pylist()
+        if verdict == self._verdict:
+            return None
+        self._verdict = verdict
+        return revised(table.cast(schemas.arrow_schema("graph")), self.version, self.revision)
+
+
+def _solved(order: _Order, rules: SkillRules) -> tuple[Solved, float]:
+    begun = time.perf_counter()
+    solved = solve(order.edges, rules.aggregate, rules.prior_skills, order.start)
+    return solved, time.perf_counter() - begun
+
+
+def _gone_rows(workers: list[str]) -> pa.Table:
+    """Rows of workers all of whose labels were withdrawn."""
+    zeros = [0.0] * len(workers)
+    columns = {"skill": zeros, "skill_low": [-1.0] * len(workers), "skill_high": [1.0] * len(workers)}
+    columns |= {"accuracy": zeros, "n_labels": zeros, "n_peers": zeros, "component": [-1.0] * len(workers)}
+    arrays = {name: pa.array(values) for name, values in columns.items()}
+    schema = schemas.arrow_schema("skill")
+    arrays |= {"worker": pa.array(workers), "status": pa.repeat("no-labels", len(workers))}
+    return pa.table([arrays[name] for name in schema.names], schema.names).cast(schema)
+
+
+def solver_pool() -> ThreadPoolExecutor:
+    """One thread for solutions."""
+    return ThreadPoolExecutor(1, "solve")

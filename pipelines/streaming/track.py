@@ -1,0 +1,169 @@
+"""The stage that tracks tasks: events by shard in; labels for scoring, changes for the skills and rejects out."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.windowed_value import WindowedValue
+
+from pipelines.blocks import LabelBlock
+from pipelines.streaming.control import Control
+from pipelines.streaming.envelopes import (
+    BOOTSTRAP,
+    CHANGES,
+    CLOCK,
+    CLOSING,
+    EVENTS,
+    MARKER,
+    SNAPSHOT,
+    Marker,
+    join,
+    pack_marker,
+    unpack_clock,
+    unpack_marker,
+)
+from pipelines.streaming.kept import BAG, CELL, Kept
+from pipelines.streaming.tracking import LATE, TaskTracker, Tracked, TrackRules
+from pipelines.write import write_file
+
+MODEL_KEY = "model"
+
+
+@dataclass
+class TrackTasks(beam.PTransform):
+    """Keeps the labels of open tasks.
+
+    Input: pairs of a shard and an envelope. Output: "labels", pairs of a shard and an envelope; "changes", envelopes;
+    "rejects", pairs of a table's name and a table.
+    """
+
+    rules: TrackRules
+    control: Control
+    job: str
+
+    def expand(self, events: beam.PCollection[tuple[int, bytes]]) -> Any:
+        """Wires the step."""
+        fn = _TrackTasksFn(self.rules, self.control, self.job)
+        return events | "Track" >> beam.ParDo(fn).with_outputs("labels", "changes", "rejects")
+
+
+class _TrackTasksFn(beam.DoFn):
+    def __init__(self, rules: TrackRules, control: Control, job: str) -> None:
+        self._rules, self._control, self._job = rules, control, job
+        self._late = Metrics.counter("crowdbeam", f"rejects.{LATE}")
+        self._bytes = Metrics.distribution("crowdbeam", "state_frame_bytes")
+
+    def process(
+        self, element: tuple[int, bytes], cell: Any = beam.DoFn.StateParam(CELL), bag: Any = beam.DoFn.StateParam(BAG)
+    ) -> Iterator[Any]:
+        shard, envelope = element
+        kept = Kept((self._job, "track", str(shard)), cell, bag, self._made)
+        if envelope[:1] == MARKER:
+            yield from self._asked(shard, kept, unpack_marker(envelope))
+            return
+        reader, watermark_us, frame = unpack_clock(envelope)
+        kept.value.heard(reader, watermark_us)
+        if envelope[:1] == CLOCK:
+            yield from self._closed(shard, kept, kept.value.close_due())
+            return
+        yield from self._events(shard, kept, LabelBlock.from_bytes(frame))
+
+    def _made(self, frames: list[bytes], note: dict[str, Any]) -> TaskTracker:
+        return TaskTracker.of(self._rules, frames, note)
+
+    def _events(self, shard: int, kept: Kept[TaskTracker], block: LabelBlock) -> Iterator[Any]:
+        tag = beam.pvalue.TaggedOutput
+        tracked = kept.value.take(block)
+        if tracked.kept is not None:
+            frame = tracked.kept.to_bytes()
+            self._keep(kept, tracked, b"E" + frame)
+            yield tag("labels", (shard, EVENTS + frame))
+        else:
+            self._keep(kept, tracked, None)
+        yield tag("changes", CHANGES + shard.to_bytes(4, "little") + tracked.change)
+        if tracked.rejects is not None:
+            self._late.inc(tracked.n_late)
+            yield tag("rejects", ("rejects", tracked.rejects))
+        if tracked.closing is not None:
+            yield tag("labels", (shard, CLOSING + json.dumps(tracked.closing.to_pylist()).encode()))
+
+    def _keep(self, kept: Kept[TaskTracker], tracked: Tracked, frame: bytes | None) -> None:
+        if self._rules.task_ttl_us:
+            kept.note.update(kept.value.note())
+        if frame is None and tracked.closing is None and not self._rules.task_ttl_us:
+            kept.put_back()
+            return
+        self._bytes.update(len(frame or b""))
+        kept.keep(frame, kept.value.to_bytes, compact=tracked.closing is not None)
+
+    def _closed(self, shard: int, kept: Kept[TaskTracker], closing: Any) -> Iterator[Any]:
+        kept.note.update(kept.value.note())
+        kept.keep(None, kept.value.to_bytes, compact=closing is not None)
+        if closing is not None:
+            names = json.dumps(closing.to_pylist()).encode()
+            yield beam.pvalue.TaggedOutput("labels", (shard, CLOSING + names))
+
+    def _asked(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
+        """Does what is asked for when all readers have asked, and passes the request on."""
+        heard = kept.value.asked.setdefault(marker.id, set())
+        heard.add(marker.sender)
+        if len(heard) < self._rules.n_readers:
+            kept.put_back()
+            return
+        del kept.value.asked[marker.id]
+        if marker.kind == BOOTSTRAP:
+            yield from self._bootstrapped(shard, kept, marker)
+            return
+        if marker.kind == SNAPSHOT:
+            frame = kept.value.table.block().to_bytes()
+            write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
+        kept.put_back()
+        onward = pack_marker(Marker(marker.kind, marker.id, marker.folder, shard))
+        yield beam.pvalue.TaggedOutput("changes", onward)
+
+    def _bootstrapped(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
+        with FileSystems.open(state_path(marker.folder, shard), compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            block = LabelBlock.from_bytes(file.read())
+        if len(block):
+            yield from self._events(shard, kept, block)
+        else:
+            kept.put_back()
+
+
+def state_path(folder: str, shard: int) -> str:
+    """Where the labels of a shard lie in a snapshot."""
+    return str(FileSystems.join(folder, f"labels-{shard:05d}.frame"))
+
+
+@dataclass
+class GatherChanges(beam.PTransform):
+    """Brings the changes of a bundle together, for the one key of the skills.
+
+    Input: envelopes. Output: pairs of that key and joined envelopes.
+    """
+
+    def expand(self, changes: beam.PCollection[bytes]) -> beam.PCollection[tuple[str, bytes]]:
+        """Wires the step."""
+        return changes | "Gather" >> beam.ParDo(_GatherFn()).with_output_types(tuple[str, bytes])
+
+
+class _GatherFn(beam.DoFn):
+    def start_bundle(self) -> None:
+        self._parts: list[bytes] = []
+        self._at = MIN_TIMESTAMP
+
+    def process(self, element: bytes, timestamp: Any = beam.DoFn.TimestampParam) -> None:
+        self._parts.append(element)
+        self._at = max(self._at, timestamp)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        if self._parts:
+            yield WindowedValue((MODEL_KEY, join(self._parts)), self._at, (GlobalWindow(),))
+        self._parts = []

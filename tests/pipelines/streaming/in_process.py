@@ -1,0 +1,77 @@
+"""The stream's functions without Beam: one thread, a clock of one's own."""
+
+import numpy as np
+
+from pipelines.blocks import LabelBlock, split_block
+from pipelines.streaming.answering import AnswerBoard, AnswerRules
+from pipelines.streaming.envelopes import pack_skills, unpack_skills
+from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules, solver_pool
+from pipelines.streaming.tracking import TaskTracker, TrackRules
+
+
+class Stream:
+    """Feeds blocks to trackers, keeper and boards, and remembers the latest row of every id."""
+
+    def __init__(self, shards=3, track=None, skills=None, answers=None):
+        self.shards = shards
+        self.track_rules, self.answer_rules = track or TrackRules(), answers or AnswerRules(emit_if=0.0)
+        self.trackers = [TaskTracker(self.track_rules) for _ in range(shards)]
+        self.boards = [AnswerBoard(self.answer_rules) for _ in range(shards)]
+        self.keeper = SkillKeeper(skills or SkillRules())
+        self.pool = solver_pool()
+        self.now = 1000.0
+        self.scores, self.skills, self.graph, self.rejects, self.n_rows = {}, {}, [], [], 0
+
+    def feed(self, block, reader=0, watermark_us=2**62):
+        for number, part in split_block(block, self.shards):
+            part = LabelBlock.from_bytes(part.to_bytes())
+            tracker = self.trackers[number]
+            tracker.heard(reader, watermark_us)
+            tracked = tracker.take(part)
+            self.keeper.add(tracked.change, self.now)
+            if tracked.rejects is not None:
+                self.rejects.append(tracked.rejects)
+            if tracked.kept is not None:
+                kept = LabelBlock.from_bytes(tracked.kept.to_bytes())
+                self.see(self.boards[number].take(kept, self.now))
+            if tracked.closing is not None:
+                self.see(self.boards[number].close(tracked.closing, self.now))
+
+    def tick(self, seconds=2.0, settled=False):
+        """Lets time pass and a model be solved."""
+        self.now += seconds
+        if self.keeper.due(self.now, at_once=settled):
+            self.keeper.begin(self.now, self.pool.submit, settled)
+            solution = self.keeper.finished(self.now, wait=True)
+            skills = unpack_skills(pack_skills(solution.skills))
+            for row in solution.rows.to_pylist() if solution.rows is not None else ():
+                self.skills[row["worker"]] = row
+            if solution.graph is not None:
+                self.graph.append(solution.graph.to_pylist())
+            for board in self.boards:
+                self.see(board.learn(skills, self.now))
+
+    def see(self, table):
+        """Takes rows as a sink does: the highest revision of each task holds."""
+        for row in table.to_pylist(maps_as_pydicts="strict") if table is not None else ():
+            self.n_rows += 1
+            known = self.scores.get(row["task"])
+            assert known is None or known["revision"] < row["revision"], "a revision that did not grow"
+            self.scores[row["task"]] = row
+
+    def rebuild(self, number):
+        """What a crash does to one shard's tracker and board: only frames and notes are left."""
+        tracker = self.trackers[number]
+        note = tracker.note()
+        self.trackers[number] = TaskTracker.of(self.track_rules, [tracker.to_bytes()], note)
+        board = AnswerBoard(self.answer_rules)
+        board.table.apply(self.boards[number].table.block())
+        board.revision = self.boards[number].revision
+        self.boards[number] = board
+
+    def answers(self):
+        return {task: row for task, row in self.scores.items() if row["status"] != "no-labels"}
+
+
+def times_between(rng, n, low=0, high=50):
+    return np.sort(rng.integers(low, high, size=n))

@@ -1,0 +1,62 @@
+"""After any history the stream gives what the batch gives of the labels that hold."""
+
+import numpy as np
+from histories import block_of, cut, random_events, surviving
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_process import Stream
+
+import schemas
+from crowdcore.edges import EdgeCounts
+from pipelines.grouped import group_blocks
+from pipelines.score import score_shard
+from pipelines.settings import AggregateSettings
+from pipelines.solve import solve
+
+SCORE = schemas.arrow_schema("score").names
+
+
+def batch_of(labels, aggregate=None):
+    """Edges, skills and scores of the batch's own functions on these labels."""
+    aggregate = aggregate or AggregateSettings()
+    shard = group_blocks(0, [block_of(labels)], "last").shard
+    edges = EdgeCounts.of(shard.labels, shard.workers.to_pylist(), shard.classes.to_pylist())
+    solved = solve(edges, aggregate)
+    table, _ = score_shard(shard, solved.model, aggregate)
+    skills = {row["worker"]: row for row in solved.skill_table().to_pylist()}
+    return edges, skills, {row["task"]: row for row in table.to_pylist(maps_as_pydicts="strict")}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_events=st.integers(1, 300),
+    shards=st.integers(1, 5),
+    n_cuts=st.integers(0, 12),
+    crash=st.booleans(),
+)
+def test_after_any_history_edges_skills_and_answers_are_those_of_the_batch(seed, n_events, shards, n_cuts, crash):
+    rng = np.random.default_rng(seed)
+    events = random_events(rng, n_events)
+    stream = Stream(shards)
+    for piece in cut(rng, events, n_cuts):
+        stream.feed(block_of(piece, arrived_us=int(stream.now * 1e6)))
+        if rng.random() < 0.5:
+            stream.tick()
+        if crash and rng.random() < 0.3:
+            stream.rebuild(int(rng.integers(shards)))
+    stream.tick(settled=True)
+    labels = surviving(events)
+    assert stream.keeper.ledger.n_events == len(events)
+    if not labels:
+        assert not stream.answers()
+        return
+    edges, skills, scores = batch_of(labels)
+    assert stream.keeper.ledger.edges() == edges
+    assert {worker: row["skill"] for worker, row in stream.skills.items() if row["status"] != "no-labels"} == {
+        worker: row["skill"] for worker, row in skills.items()
+    }
+    answers = stream.answers()
+    assert answers.keys() == scores.keys()
+    for task, row in scores.items():
+        assert {name: answers[task][name] for name in SCORE} == row

@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+from histories import block_of, cut, random_events, surviving
+
+from crowdcore.edges import EdgeCounts
+from crowdcore.labels import group_labels
+from pipelines.streaming.label_table import LabelTable
+from pipelines.streaming.ledger import Ledger, pack_change
+
+
+def edges_of(labels):
+    tasks, workers, classes = ({getattr(e, f): i for i, e in enumerate(())} for f in ("task", "worker", "label"))
+    for table, field in ((tasks, "task"), (workers, "worker"), (classes, "label")):
+        for name in sorted({getattr(label, field) for label in labels}):
+            table[name] = len(table)
+    grouped = group_labels(
+        [tasks[e.task] for e in labels], [workers[e.worker] for e in labels], [classes[e.label] for e in labels],
+        n_tasks=len(tasks), n_workers=len(workers), n_classes=len(classes),
+    )  # fmt: skip
+    return EdgeCounts.of(grouped.labels, list(workers), list(classes))
+
+
+def fed(table, ledger, events):
+    block = block_of(events)
+    applied = table.apply(block)
+    ledger.add(pack_change(table.change(applied), table.workers, table.classes, len(events)))
+    return applied
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_after_any_history_the_ledger_equals_the_counts_of_the_labels_that_hold(seed):
+    rng = np.random.default_rng(seed)
+    events = random_events(rng, int(rng.integers(1, 400)))
+    table, ledger = LabelTable(), Ledger()
+    for piece in cut(rng, events, int(rng.integers(0, 20))):
+        fed(table, ledger, piece)
+    assert ledger.edges() == edges_of(surviving(events))
+    assert ledger.n_events == len(events)
