@@ -10,6 +10,7 @@ from pipelines import texts, times
 from pipelines.blocks import NO_TIME, LabelBlock
 from pipelines.errors import InvalidSettingError
 from pipelines.records import DETAILS, REASONS, Origin, Parsed, label_block, parsed_of, size_of
+from pipelines.settings import INPUT_FORMATS
 from pipelines.sources import EMPTY_MESSAGE, FILE_CHANGED, LOST_OFFSETS, MALFORMED_MESSAGE, UNKNOWN_SCHEMA, Chunk
 
 FIELDS = ("task", "worker", "label", "time", "op")
@@ -36,11 +37,12 @@ class EventSettings:
     """What the events of a source look like.
 
     Attributes:
-        format: of messages: "json", or "avro" by schemas/label.avsc. A folder's files are told by their names.
+        format: of messages: "json", or "avro" by schemas/label.avsc.
         columns: what the fields task, worker, label, time and op are called, where they differ.
         classes: the classes, if known; labels outside them are rejected.
         time_unit: of times that are numbers: "us", "ms" or "s".
         max_ahead_us: how much later than its arrival an event's time may be.
+        input_format: of files; "auto": by the file's name.
     """
 
     format: str = "json"
@@ -48,6 +50,7 @@ class EventSettings:
     classes: tuple[str, ...] = ()
     time_unit: str = "us"
     max_ahead_us: int = HOUR_US
+    input_format: str = "auto"
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -61,6 +64,13 @@ class EventSettings:
                 raise InvalidSettingError(f"--columns holds {name}={column}; it takes {', '.join(FIELDS)}, each =NAME.")
         if len(dict(self.columns)) != len(self.columns):
             raise InvalidSettingError("--columns names a field twice; name each once.")
+        if self.input_format not in INPUT_FORMATS:
+            known = ", ".join(INPUT_FORMATS)
+            raise InvalidSettingError(f"--input-format is {self.input_format!r}; it takes {known}.")
+
+    def column(self, name: str) -> str:
+        """What the field `name` is called."""
+        return dict(self.columns).get(name, name)
 
 
 def parse_events(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -29,14 +30,34 @@ SUFFIXES = {
 }
 _BYTES_PER_LABEL = {"parquet": 8, "avro": 20, "csv": 24, "jsonl": 60}
 _COMPRESSION_RATIO = 4
-_TIME_COLUMNS = ("time", "submitted_at_us")
+_TIME: dict[str, tuple[str, ...]] = {"time": ("time", "submitted_at_us")}
+_OPTIONAL_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
+    "labels": _TIME,
+    "events": {**_TIME, "op": ("op",)},
+    "gold": {},
+}
 _HASH_BYTES = 1 << 20
 _SHOWN_NAMES, _SHOWN_CHARACTERS = 20, 60
 
 
+class ColumnSettings(Protocol):
+    """What must be known to find the columns of a file."""
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """What fields are called, where it is not their own name."""
+
+    @property
+    def input_format(self) -> str:
+        """The format of all files; "auto" when their names tell it."""
+
+    def column(self, name: str) -> str:
+        """What the field `name` is called."""
+
+
 @dataclass(frozen=True)
 class InputFile:
-    """A file that will be read; one without columns is empty."""
+    """A file that will be read, as "labels", "gold" or "events"; one without columns is empty."""
 
     path: str
     role: str
@@ -59,8 +80,8 @@ def plan_inputs(settings: BatchSettings) -> InputPlan:
     found = [(path, size, "labels") for path, size in find_files(settings.inputs, "INPUT")]
     found += [(path, size, "gold") for path, size in find_files(settings.gold, "--gold")]
     with ThreadPoolExecutor(8) as pool:
-        files = tuple(file for file in pool.map(lambda one: _checked(settings, *one), found) if file)
-        listed = list(pool.map(_parts_of, range(len(files)), files))
+        files = tuple(file for file in pool.map(lambda one: checked_file(settings, *one), found) if file)
+        listed = list(pool.map(parts_of, range(len(files)), files))
     if not any(file.columns for file in files if file.role == "labels"):
         given = ", ".join(map(repr, settings.inputs))
         raise InputError(f"There is nothing to read: {given} holds no data. Give files with labels.")
@@ -84,7 +105,7 @@ def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     """The files that `patterns` stand for, each once, in the order given; those of one pattern by name."""
     found: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
-        files = sorted(_match(pattern))
+        files = sorted(match_files(pattern))
         if not files:
             known = ", ".join(SUFFIXES)
             raise InputError(f"{what} {pattern!r} names no file. Check the path; in a folder, files end in {known}.")
@@ -93,7 +114,7 @@ def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     return list(found.values())
 
 
-def _match(pattern: str) -> list[tuple[str, int]]:
+def match_files(pattern: str) -> list[tuple[str, int]]:
     """The files that one pattern stands for; in a local folder a name may hold the signs of a pattern."""
     try:
         if is_local(pattern) and Path(pattern).is_file():
@@ -125,7 +146,11 @@ def ending_of(path: str) -> str:
     return (name.with_suffix("") if compression_of(path) else name).suffix
 
 
-def _checked(settings: BatchSettings, path: str, size: int, role: str) -> InputFile | None:
+def checked_file(settings: ColumnSettings, path: str, size: int, role: str) -> InputFile | None:
+    """The file with its columns, None when it is empty and of no known kind; raises `InputError` if it is unusable.
+
+    Events have a column more than labels, if the file has it: op.
+    """
     kind = SUFFIXES.get(ending_of(path))
     if settings.input_format != "auto" and not (role == "gold" and kind):
         kind = settings.input_format
@@ -150,21 +175,21 @@ def _names(path: str, kind: str) -> list[str]:
     return names
 
 
-def _columns(path: str, role: str, names: list[str], settings: BatchSettings) -> list[tuple[str, str]]:
+def _columns(path: str, role: str, names: list[str], settings: ColumnSettings) -> list[tuple[str, str]]:
     found = []
-    for name in ("task", "worker", "label") if role == "labels" else ("task", "label"):
+    for name in ("task", "label") if role == "gold" else ("task", "worker", "label"):
         column = _column(path, settings.column(name), names)
         if column is None and role == "gold":
             column = _column(path, name, names)
         if column is None:
             raise InputError(_missing(path, name, settings.column(name), names))
         found.append((name, column))
-    if role == "labels":
-        given = dict(settings.columns).get("time")
-        times = [_column(path, column, names) for column in ([given] if given else _TIME_COLUMNS)]
-        if given and times == [None]:
-            raise InputError(_missing(path, "time", given, names))
-        found += [("time", column) for column in times if column is not None][:1]
+    for name, usual in _OPTIONAL_COLUMNS[role].items():
+        given = dict(settings.columns).get(name)
+        columns = [_column(path, column, names) for column in ([given] if given else usual)]
+        if given and columns == [None]:
+            raise InputError(_missing(path, name, given, names))
+        found += [(name, column) for column in columns if column is not None][:1]
     return found
 
 
@@ -190,7 +215,8 @@ def _named(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else shown
 
 
-def _parts_of(source: int, file: InputFile) -> tuple[list[FilePart], int]:
+def parts_of(source: int, file: InputFile) -> tuple[list[FilePart], int]:
+    """What of a file is read together, and about how many labels it holds."""
     if not file.columns:
         return [], 0
     if file.format == "parquet":

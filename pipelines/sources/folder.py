@@ -1,0 +1,222 @@
+"""A growing folder: new files are read in the order of their names, large ones over several polls.
+
+A file is expected to be whole when it gets its name: write it as NAME.tmp or NAME.partial and rename it. Two kinds of
+file may still change after they were read: plain CSV and JSON lines may grow, and what was added is read, together
+with the last record before it, which may have been cut off. A file of which nothing could be read is tried again when
+it changes. Any other change is told once, as a reject, and what is new in the file is not read.
+"""
+
+import logging
+import time
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from apache_beam.io.filesystem import BeamIOError
+
+from pipelines import inputs
+from pipelines.errors import InputError, InvalidSettingError
+from pipelines.events import EventSettings, parse_events
+from pipelines.records import Origin, Parsed
+from pipelines.sources import FILE_CHANGED, READ_ERRORS, BadRecord, Chunk, is_damage, unreadable_rest
+from pipelines.sources.folder_files import OpenFile
+from pipelines.sources.folder_position import FolderPosition
+from pipelines.sources.storage import compression_of, is_local
+from pipelines.sources.unbounded import CAUGHT_UP, Polled
+
+LIST_S = 1.0
+_UNFINISHED = (".tmp", ".partial")
+_HIDDEN = ("_", ".")
+_MAY_GROW = ("csv", "jsonl")
+_SIGNS = "*?["
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FolderSource:
+    """Files of label events that appear in a folder.
+
+    Attributes:
+        pattern: a folder, or a pattern of names, of any file system that Beam knows.
+        events: what the records look like.
+        readers: how many readers share the files, by a hash of their names.
+    """
+
+    pattern: str
+    events: EventSettings = field(default_factory=EventSettings)
+    readers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.readers < 1:
+            raise InvalidSettingError(f"--readers is {self.readers}; it takes a number of at least 1.")
+
+    @property
+    def n_readers(self) -> int:
+        """How many readers share the files."""
+        return self.readers
+
+    def check(self) -> None:
+        """Raises `InputError` when there is no such folder; it may be empty yet."""
+        if is_local(self.pattern):
+            folder = Path(self.pattern)
+            if any(sign in self.pattern for sign in _SIGNS) and not folder.exists():
+                folder = folder.parent
+            if not any(sign in str(folder) for sign in _SIGNS) and not folder.exists():
+                raise InputError(f"There is no folder {str(folder)!r}. Make it, or check the path.")
+        self.files()
+
+    def files(self) -> dict[str, int]:
+        """The files that are there and finished, by name, with their sizes."""
+        found = inputs.match_files(self.pattern)
+        return {path: size for path, size in sorted(found) if size and _is_finished(path)}
+
+    def reader(self, number: int) -> "FolderReader":
+        """Reader `number`."""
+        return FolderReader(self, number)
+
+
+def _is_finished(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return not name.startswith(_HIDDEN) and not name.lower().endswith(_UNFINISHED)
+
+
+class FolderReader:
+    """The files whose names hash to `number`."""
+
+    def __init__(self, source: FolderSource, number: int) -> None:
+        self._source, self._number = source, number
+        self._open: OpenFile | None = None
+        self._latest_us = 0
+        self._away = False
+        self._refused: set[str] = set()
+
+    def poll(self, position: bytes, max_events: int, timeout_s: float) -> Polled:
+        """The next events, of one file or several."""
+        place = FolderPosition.of(position)
+        found: list[Parsed] = []
+        deadline = time.monotonic() + timeout_s
+        while True:
+            waiting = self._waiting(place)
+            while waiting and _n_read(found) < max_events:
+                name, size = waiting[0]
+                read = self._step(name, size, place, max_events - _n_read(found))
+                found += read or []
+                if read is None:
+                    waiting = [] if place.under else waiting[1:]
+                elif place.under is None and place.size_of(name) == size:
+                    waiting = waiting[1:]
+            left = deadline - time.monotonic()
+            if found or waiting or left <= 0:
+                break
+            time.sleep(min(LIST_S, left))
+        return self._polled(found, place, bool(waiting))
+
+    def confirm(self, position: bytes) -> None:
+        """Nothing is to be told to a folder."""
+
+    def close(self) -> None:
+        """Lets go of the file under way."""
+        self._open = None
+
+    def _polled(self, found: list[Parsed], place: FolderPosition, more: bool) -> Polled:
+        counts: Counter[str] = Counter()
+        for one in found:
+            counts.update(one.counts)
+            if one.block is not None and one.block.time is not None:
+                self._latest_us = max(self._latest_us, int(one.block.time.max()))
+        return Polled(
+            tuple(one.block for one in found if one.block is not None),
+            place.to_bytes(),
+            tuple(one.rejects for one in found if one.rejects is not None),
+            dict(counts),
+            more,
+            watermark_us=self._latest_us if more else CAUGHT_UP,
+        )
+
+    def _waiting(self, place: FolderPosition) -> list[tuple[str, int]]:
+        """The files to be read, that under way first; (name, size)."""
+        try:
+            files = self._source.files()
+        except InputError as error:
+            if not self._away:
+                _log.warning("%s Waiting for it.", error)
+            self._away = True
+            return []
+        self._away = False
+        share = [(name, size) for name, size in files.items() if self._is_mine(name)]
+        waiting = [(name, size) for name, size in share if place.size_of(name) != size]
+        under = place.under
+        if under is not None:
+            waiting = [one for one in waiting if one[0] != under.name]
+            waiting.insert(0, (under.name, files.get(under.name, 0)))
+        return waiting
+
+    def _is_mine(self, name: str) -> bool:
+        return zlib.crc32(name.encode()) % self._source.readers == self._number
+
+    def _step(self, name: str, size: int, place: FolderPosition, max_events: int) -> list[Parsed] | None:
+        """Reads a piece of a file, and moves `place` on; None when the file cannot be reached now."""
+        try:
+            return self._read(name, size, place, max_events)
+        except (*READ_ERRORS, BeamIOError) as error:
+            self._open = None
+            if is_damage(error):
+                return [self._give_up(name, size, place, unreadable_rest(0, error))]
+            if name not in self._refused:
+                _log.warning("%s cannot be read now: %s; it is tried again.", name, error)
+            self._refused.add(name)
+            place.set_aside()
+            return None
+
+    def _read(self, name: str, size: int, place: FolderPosition, max_events: int) -> list[Parsed]:
+        before = place.under.size if place.under else place.size_of(name)
+        if before not in (None, size) and not (place.is_unread(name) or _grew(name, before, size, self._source.events)):
+            detail = f"The file had {before} bytes when it was read, now it has {size}. Give changed files a new name."
+            changed = Chunk(0, {}, (BadRecord(0, "", FILE_CHANGED, detail),))
+            return [self._give_up(name, size, place, changed, read=True)]
+        place.begin(name, size)
+        opened = self._opened(place)
+        if isinstance(opened, Chunk):
+            return [self._give_up(name, size, place, opened)]
+        chunk = opened.take(max_events)
+        if chunk is None:
+            place.finish(opened.end)
+            self._open = None
+            return []
+        place.under = opened.under
+        return [opened.parse(chunk, self._source.events)]
+
+    def _opened(self, place: FolderPosition) -> OpenFile | Chunk:
+        """The file under way, where it was left; what is to be told when it is no file of labels."""
+        assert place.under is not None  # noqa: S101 - `begin` was called
+        if self._open is not None and self._open.under == place.under:
+            return self._open
+        try:
+            self._open = OpenFile(place.under, place.number, self._source.events)
+        except InputError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and not is_damage(cause):
+                raise cause from error
+            return unreadable_rest(0, error)
+        return self._open
+
+    def _give_up(self, name: str, size: int, place: FolderPosition, told: Chunk, read: bool = False) -> Parsed:
+        """The file is done, whatever is in it; one that was never `read` is tried again when it changes."""
+        place.begin(name, size)
+        origin = Origin(place.number, name)
+        place.give_up(size, read)
+        self._open = None
+        return parse_events(told, origin, np.empty(0, np.int64), self._source.events)
+
+
+def _n_read(found: list[Parsed]) -> int:
+    return sum(one.counts["events_read"] for one in found)
+
+
+def _grew(path: str, before: int | None, size: int, settings: EventSettings) -> bool:
+    """Whether the file may have been written on at its end."""
+    kind = inputs.SUFFIXES.get(inputs.ending_of(path))
+    kind = kind if settings.input_format == "auto" else settings.input_format
+    return (before or 0) < size and kind in _MAY_GROW and compression_of(path) is None
