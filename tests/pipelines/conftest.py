@@ -14,13 +14,3 @@ def small(request, monkeypatch):
         monkeypatch.setattr(avro, "CHUNK_BYTES", 300)
         monkeypatch.setattr(parquet, "ROWS_PER_PART", 100)
     return request.param != "whole"
-
-
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory):
-    from local_kafka import LocalKafka
-
-    broker = LocalKafka(tmp_path_factory.mktemp("kafka"))
-    broker.start()
-    yield broker
-    broker.kill()
