@@ -4,7 +4,7 @@ import io
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,14 @@ def write_table(table: pa.Table, path: str, kind: str, record: str) -> None:
     """Writes `table`, a part of the run's table `record`, to `path`; a file of that name is replaced."""
     name = schemas.TABLES[record]
     plain = table if kind == "parquet" else table.cast(schemas.arrow_schema(name))
-    write_file(path, lambda sink: _WRITERS[kind](plain, sink, name))
+    write_file(path, lambda sink: _WRITERS[kind](plain, sink, schemas.avro_schema(name)))
+
+
+def file_bytes(table: pa.Table, kind: str, avro: Mapping[str, Any]) -> bytes:
+    """The file that holds `table`, whose columns are the fields of the Avro schema `avro`."""
+    sink = io.BytesIO()
+    _WRITERS[kind](table, sink, avro)
+    return sink.getvalue()
 
 
 def write_file(path: str, write: Any) -> None:
@@ -87,7 +94,7 @@ def write_file(path: str, write: Any) -> None:
     FileSystems.rename([aside], [path])
 
 
-def _write_parquet(table: pa.Table, sink: Any, record: str) -> None:
+def _write_parquet(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
     coded = [name for name in table.column_names if name in _FEW_VALUES]
     pq.write_table(
         table,
@@ -99,12 +106,11 @@ def _write_parquet(table: pa.Table, sink: Any, record: str) -> None:
     )
 
 
-def _write_avro(table: pa.Table, sink: Any, record: str) -> None:
-    schema = fastavro.parse_schema(schemas.avro_schema(record))
-    fastavro.writer(sink, schema, table.to_pylist(maps_as_pydicts="strict"), codec="deflate")
+def _write_avro(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
+    fastavro.writer(sink, fastavro.parse_schema(dict(avro)), table.to_pylist(maps_as_pydicts="strict"), codec="deflate")
 
 
-def _write_csv(table: pa.Table, sink: Any, record: str) -> None:
+def _write_csv(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
     for place, column in enumerate(table.schema):
         if pa.types.is_map(column.type):
             maps = table.column(place).to_pylist(maps_as_pydicts="strict")
@@ -113,7 +119,7 @@ def _write_csv(table: pa.Table, sink: Any, record: str) -> None:
     pa.csv.write_csv(table, sink)
 
 
-def _write_jsonl(table: pa.Table, sink: Any, record: str) -> None:
+def _write_jsonl(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
     text = io.TextIOWrapper(sink, "utf-8", write_through=True)
     for row in table.to_pylist(maps_as_pydicts="strict"):
         text.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -121,4 +127,5 @@ def _write_jsonl(table: pa.Table, sink: Any, record: str) -> None:
     text.detach()
 
 
+FORMATS = ("parquet", "avro", "csv", "jsonl")
 _WRITERS = {"parquet": _write_parquet, "avro": _write_avro, "csv": _write_csv, "jsonl": _write_jsonl}

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import polars as pl
 import pyarrow as pa
 
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.sinks import KEYS
+from pipelines.sinks.latest import as_rows, latest, rows_schema
 from pipelines.sinks.postgres_copy import HEADER, TRAILER, copy_rows, with_short_ids, without_nul
-from pipelines.sinks.postgres_tables import make_tables, merge_sql, rows_schema, waiting_sql
+from pipelines.sinks.postgres_tables import make_tables, merge_sql, waiting_sql
 
 PATIENCE_S = 600.0
 _CONNECT_S = 10
@@ -104,7 +104,7 @@ class PostgresSink:
         """Keeps rows for the flush."""
         with self._lock:
             self._raise_if_failed()
-            self._waiting[name].append(table.select(rows_schema(name).names).cast(rows_schema(name)))
+            self._waiting[name].append(as_rows(name, table))
             self._n_waiting += table.num_rows
             if self._n_waiting > _MOST_ROWS:
                 self.flush()
@@ -113,7 +113,7 @@ class PostgresSink:
         """Merges what waits, in one transaction, again and again until it is done or the patience ends."""
         with self._lock:
             self._raise_if_failed()
-            tables = {name: _latest(name, pa.concat_tables(found)) for name, found in self._waiting.items() if found}
+            tables = {name: _storable(name, found) for name, found in self._waiting.items() if found}
             if tables:
                 self._until_done(lambda: self._merge_all(tables))
             self._waiting = {name: [] for name in KEYS}
@@ -168,16 +168,9 @@ class PostgresSink:
             raise RunError(self._failure)
 
 
-def _latest(name: str, table: pa.Table) -> pa.Table:
-    """The row of each id with the highest revision, in the order of ids: two writers then never wait for each other."""
-    table = with_short_ids(without_nul(table), KEYS[name])
-    if name == "rejects":
-        order, ids = ["source", "position", "reason", "record"], ["source", "position", "reason", "record"]
-    else:
-        order, ids = [*KEYS[name], "revision"], list(KEYS[name])
-    keys = pl.DataFrame(pl.from_arrow(table.select(order))).with_row_index("place")
-    places = keys.sort(order).unique(ids, keep="last", maintain_order=True)["place"]
-    return table.take(places.to_arrow())
+def _storable(name: str, tables: list[pa.Table]) -> pa.Table:
+    """The rows that are to be merged, in the order of ids: two writers then never wait for each other."""
+    return latest(name, with_short_ids(without_nul(pa.concat_tables(tables)), KEYS[name]))
 
 
 def _merge(cursor: Any, schema: str, name: str, table: pa.Table) -> None:

@@ -8,16 +8,11 @@ import pyarrow as pa
 import schemas
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks import KEYS
+from pipelines.sinks.latest import rows_schema
 
 _TYPES = {pa.string(): "text", pa.int64(): "bigint", pa.int32(): "integer", pa.float64(): "double precision"}
 _TYPES |= {pa.bool_(): "boolean", pa.map_(pa.string(), pa.float64()): "jsonb"}
 _LOCK = 0x63726F7764  # "crowd": two that make tables at once take turns
-
-
-def rows_schema(name: str) -> pa.Schema:
-    """The columns of the table `name`."""
-    record = schemas.TABLES[name]
-    return schemas.arrow_schema(record) if name == "rejects" else schemas.stream_schema(record)
 
 
 def make_tables(cursor: Any, schema: str) -> None:

@@ -1,0 +1,130 @@
+"""The files of one interval: its tables, and its manifest, which is written last."""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+import schemas
+from pipelines.errors import InputError
+from pipelines.sinks.latest import as_rows, latest, rows_schema
+from pipelines.write import file_bytes, write_file
+
+FORMAT_VERSION = 1
+MANIFESTS = "manifests"
+
+
+def write_interval(
+    folder: str, number: int, tables: Mapping[str, Sequence[pa.Table]], kind: str, times_us: tuple[int, int]
+) -> dict[str, int]:
+    """Writes the rows of interval `number`, each table to one file, and the manifest; gives the rows of each.
+
+    Files of that number are replaced. Of several rows of an id the latest is written.
+    """
+    rows = {name: latest(name, pa.concat_tables(as_rows(name, one) for one in tables[name])) for name in sorted(tables)}
+    files = []
+    for name, table in rows.items():
+        path = f"{name}/part-{number:06d}.{kind}"
+        data = file_bytes(table, kind, _avro_of(name))
+        write_file(FileSystems.join(folder, path), lambda sink, data=data: sink.write(data))
+        checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        files.append({"path": path, "rows": table.num_rows, "size_bytes": len(data), "checksum": checksum})
+    account = {"format_version": FORMAT_VERSION, "interval": number, "from_us": times_us[0], "to_us": times_us[1]}
+    text = json.dumps({**account, **_account(rows), "files": files}, indent=2, ensure_ascii=False) + "\n"
+    write_file(manifest_path(folder, number), lambda sink: sink.write(text.encode()))
+    return {name: table.num_rows for name, table in rows.items()}
+
+
+def manifest_path(folder: str, number: int) -> str:
+    """Where the manifest of interval `number` is."""
+    return str(FileSystems.join(folder, MANIFESTS, f"{number:06d}.json"))
+
+
+def finished_intervals(folder: str) -> list[int]:
+    """The numbers of the intervals that have a manifest, in order."""
+    found = FileSystems.match([FileSystems.join(folder, MANIFESTS, "*.json")])[0].metadata_list
+    names = [re.fullmatch(r"(\d{6,})\.json", one.path.replace("\\", "/").rpartition("/")[2]) for one in found]
+    return sorted(int(name[1]) for name in names if name)
+
+
+def read_intervals(folder: str, name: str) -> pa.Table:
+    """What holds now: the latest row of each id of the table `name`, over all intervals that are finished.
+
+    Raises `InputError` when a file cannot be read.
+    """
+    tables = [rows_schema(name).empty_table()]
+    for number in finished_intervals(folder):
+        manifest = json.loads(_read(manifest_path(folder, number)))
+        paths = [file["path"] for file in manifest["files"] if file["path"].startswith(f"{name}/")]
+        for path in paths:
+            data = _read(FileSystems.join(folder, path))
+            tables.append(_READERS[path.rpartition(".")[2]](data, rows_schema(name)))
+    return latest(name, pa.concat_tables(tables))
+
+
+def _account(rows: Mapping[str, pa.Table]) -> dict[str, Any]:
+    """What the manifest tells of all rows together: null where there are none of that kind."""
+    with_revision = [table for name, table in rows.items() if name != "rejects" and table.num_rows]
+    versions = [pc.max(table["model_version"]).as_py() for table in with_revision]
+    revisions = [pc.min_max(table["revision"]).as_py() for table in with_revision]
+    reasons = rows["rejects"]["reason"].value_counts().to_pylist() if "rejects" in rows else []
+    return {
+        "model_version": max(versions, default=None),
+        "revision_low": min((one["min"] for one in revisions), default=None),
+        "revision_high": max((one["max"] for one in revisions), default=None),
+        "rejects": {one["values"]: one["counts"] for one in sorted(reasons, key=lambda one: str(one["values"]))},
+    }
+
+
+def _avro_of(name: str) -> dict[str, Any]:
+    """The Avro schema of the stream's table `name`."""
+    record = schemas.avro_schema(schemas.TABLES[name])
+    if name == "rejects":
+        return record
+    return {**record, "fields": [*record["fields"], *schemas.avro_schema("revision")["fields"]]}
+
+
+def _read(path: str) -> bytes:
+    try:
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            data: bytes = file.read()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
+    return data
+
+
+def _read_parquet(data: bytes, schema: pa.Schema) -> pa.Table:
+    return pq.read_table(pa.BufferReader(data)).select(schema.names).cast(schema)
+
+
+def _read_avro(data: bytes, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist(list(fastavro.reader(io.BytesIO(data))), schema)
+
+
+def _read_jsonl(data: bytes, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist([json.loads(line) for line in data.split(b"\n") if line], schema)
+
+
+def _read_csv(data: bytes, schema: pa.Schema) -> pa.Table:
+    maps = [field.name for field in schema if pa.types.is_map(field.type)]
+    kinds = {field.name: pa.string() if field.name in maps else field.type for field in schema}
+    options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=True, quoted_strings_can_be_null=False)
+    parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    table = pyarrow.csv.read_csv(pa.BufferReader(data), convert_options=options, parse_options=parse)
+    for name in maps:
+        texts = [None if one is None else json.loads(one) for one in table[name].to_pylist()]
+        table = table.set_column(table.column_names.index(name), name, pa.array(texts, schema.field(name).type))
+    return table.select(schema.names).cast(schema)
+
+
+_READERS = {"parquet": _read_parquet, "avro": _read_avro, "csv": _read_csv, "jsonl": _read_jsonl}

@@ -1,0 +1,143 @@
+"""Writing files: rows wait in the stream's state, and every so often those that wait are written as one interval.
+
+The number of the interval is in the state too. So an interval that is written again after a crash replaces itself.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Timestamp
+
+from pipelines.errors import InvalidSettingError
+from pipelines.sinks import KEYS
+from pipelines.sinks.folder import IntervalFolder
+from pipelines.sinks.interval_files import finished_intervals, write_interval
+from pipelines.sinks.write import METRICS
+from pipelines.tables import from_bytes
+from pipelines.write import FORMATS
+
+MOST_BYTES = 64 << 20  # rows that are more than this do not wait any longer
+
+
+@dataclass
+class WriteIntervals(beam.PTransform):
+    """Writes the rows that arrived in `every_s` seconds to files, with a manifest written last; see docs/sinks.md.
+
+    Input: pairs of a table's name, one of `KEYS`, and its rows as an Arrow stream; a pair with another name, such as
+    "flush", has everything before it written at once. Output: the pairs with other names, then.
+    """
+
+    folder: str
+    every_s: float = 60.0
+    format: str = "parquet"
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        """Refuses settings that cannot be used."""
+        super().__init__()
+        if not self.every_s > 0:
+            raise InvalidSettingError(f"Files cannot be written every {self.every_s} seconds; give more than 0.")
+        if self.format not in FORMATS:
+            raise InvalidSettingError(f"There is no format {self.format!r}; there are {', '.join(FORMATS)}.")
+
+    def expand(self, rows: beam.PCollection[tuple[str, bytes]]) -> beam.PCollection[tuple[str, bytes]]:
+        """Wires the step."""
+        fn = _WriteIntervalsFn(IntervalFolder(self.folder), self.every_s, self.format, self.clock)
+        return (
+            rows
+            | "ToOneWriter" >> beam.WithKeys(0).with_output_types(tuple[int, tuple[str, bytes]])
+            | "WriteInterval" >> beam.ParDo(fn).with_output_types(tuple[str, bytes])
+        )
+
+
+class _WriteIntervalsFn(beam.DoFn):
+    """State: the rows that wait; and the number, the beginning and the size of their interval."""
+
+    WAITING = BagStateSpec("waiting", coders.BytesCoder())
+    INTERVAL = ReadModifyWriteStateSpec("interval", coders.BytesCoder())
+    DUE = TimerSpec("due", TimeDomain.REAL_TIME)
+    END = TimerSpec("end", TimeDomain.WATERMARK)
+
+    def __init__(self, folder: IntervalFolder, every_s: float, kind: str, clock: Callable[[], float]) -> None:
+        self._folder, self._every_s, self._kind, self._clock = folder, every_s, kind, clock
+        self._rows = {name: Metrics.counter(METRICS, f"rows_written.{name}") for name in KEYS}
+        self._intervals = Metrics.counter(METRICS, "intervals")
+
+    def process(
+        self,
+        element: tuple[int, tuple[str, bytes]],
+        window: Any = beam.DoFn.WindowParam,
+        waiting: Any = beam.DoFn.StateParam(WAITING),
+        interval: Any = beam.DoFn.StateParam(INTERVAL),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> Iterator[tuple[str, bytes]]:
+        name, data = element[1]
+        if name not in KEYS:
+            due.clear()
+            self._write(waiting, interval)
+            yield name, data
+            return
+        if not from_bytes(data).num_rows:
+            return
+        now = self._read(interval)
+        if not now["bytes"]:
+            now["from_us"] = round(self._clock() * 1e6)
+            due.set(Timestamp.of(self._clock() + self._every_s))
+            end.set(window.max_timestamp())
+        now["bytes"] += len(data)
+        waiting.add(name.encode() + b"\n" + data)
+        interval.write(json.dumps(now).encode())
+        if now["bytes"] > MOST_BYTES:
+            due.clear()
+            self._write(waiting, interval)
+
+    @on_timer(DUE)
+    def write_due(
+        self,
+        waiting: Any = beam.DoFn.StateParam(WAITING),
+        interval: Any = beam.DoFn.StateParam(INTERVAL),
+    ) -> None:
+        """The interval has passed."""
+        self._write(waiting, interval)
+
+    @on_timer(END)
+    def write_rest(
+        self,
+        waiting: Any = beam.DoFn.StateParam(WAITING),
+        interval: Any = beam.DoFn.StateParam(INTERVAL),
+    ) -> None:
+        """Nothing more will come."""
+        self._write(waiting, interval)
+
+    def _write(self, waiting: Any, interval: Any) -> None:
+        """Writes what waits, if anything does; the state then is that of the next interval."""
+        now = self._read(interval)
+        if not now["bytes"]:
+            return
+        tables: dict[str, list[Any]] = {}
+        for packed in waiting.read():
+            name, _, data = packed.partition(b"\n")
+            tables.setdefault(name.decode(), []).append(from_bytes(data))
+        times_us = now["from_us"], round(self._clock() * 1e6)
+        for name, rows in write_interval(self._folder.path, now["number"], tables, self._kind, times_us).items():
+            self._rows[name].inc(rows)
+        self._intervals.inc()
+        waiting.clear()
+        interval.write(json.dumps({"number": now["number"] + 1, "bytes": 0}).encode())
+
+    def _read(self, interval: Any) -> dict[str, int]:
+        """The interval in the state; a stream without one goes on behind the intervals that are in the folder."""
+        packed = interval.read()
+        if packed:
+            found: dict[str, int] = json.loads(packed)
+            return found
+        return {"number": max(finished_intervals(self._folder.path), default=-1) + 1, "bytes": 0}
