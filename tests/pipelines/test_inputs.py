@@ -4,9 +4,11 @@ import gzip
 import hashlib
 import os
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from memory_files import FILES
 from source_files import WRITERS, csv_bytes, parquet_bytes
 
@@ -87,6 +89,16 @@ def test_the_number_of_labels_is_known_from_parquet_and_guessed_from_sizes(tmp_p
         (tmp_path / name).write_bytes(write(rows))
         guess = plan(tmp_path / name).n_labels
         assert guess == 5000 if name == "x.parquet" else 50 < guess < 20_000
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.zst"])
+def test_a_compressed_file_is_guessed_to_hold_four_times_its_size(tmp_path, name):
+    data = np.random.default_rng(0).bytes(48_000)
+    compress = gzip.compress if name.endswith("gz") else zstandard.compress
+    (tmp_path / name).write_bytes(compress(b"task,worker,label\n" + data.hex().encode()))
+    size = (tmp_path / name).stat().st_size
+    (tmp_path / "plain.csv").write_bytes(b"task,worker,label\n".ljust(size))
+    assert plan(tmp_path / name).n_labels == pytest.approx(4 * plan(tmp_path / "plain.csv").n_labels, abs=4)
 
 
 def test_the_checksum_is_that_of_the_content(labels):
