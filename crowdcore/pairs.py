@@ -187,8 +187,10 @@ def _unpacked(table: sp.csr_array) -> tuple[Ints, Ints, Ints, Ints]:
 
 def _counts_of(packed: Ints) -> tuple[Ints, Ints]:
     """Common tasks and agreements; both may be negative."""
-    n_common = (packed + (_COMMON >> 1)) >> _COMMON_BITS
-    return n_common, packed - (n_common << _COMMON_BITS)
+    n_common = packed + (_COMMON >> 1)
+    n_common >>= _COMMON_BITS
+    n_agree = n_common << _COMMON_BITS
+    return n_common, np.subtract(packed, n_agree, out=n_agree)
 
 
 def _grown(array: Ints, size: int) -> Ints:

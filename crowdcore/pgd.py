@@ -120,7 +120,9 @@ def fit_skills(
     graph = WorkerGraph.of(edges) if graph is None else graph
     strength, known = _prior_arrays(edges, prior, prior_strength)
     weight, common = pair_weights(edges.n_common, weights, saturation), np.maximum(edges.n_common, 1)
-    target = (classes / (classes - 1)) * (edges.n_agree / common) - 1 / (classes - 1)
+    target = edges.n_agree / common
+    target *= classes / (classes - 1)
+    target -= 1 / (classes - 1)
     problem = AgreementProblem.of(
         edges.first, edges.second, weight=weight, target=target, bounds=_bounds(edges, tau),
         fixed=edges.workers == GOLD, prior=known, prior_strength=strength, parts=graph.parts,

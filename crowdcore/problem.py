@@ -14,6 +14,7 @@ same steps as it would alone.
 array([0.])
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
 _FLAT = 1e-6
+_EDGES_IN_CACHE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,13 @@ class AgreementProblem:
         n_workers = len(bounds)
         one, other = np.asarray(first, np.int64), np.asarray(second, np.int64)
         weights, targets = np.asarray(weight, np.float64), np.asarray(target, np.float64)
-        matters = (weights > 0) & (bounds[one] > 0) & (bounds[other] > 0)
         left_out = 0.0
-        if not matters.all():
-            parts, left_out = None, float(np.sum((weights * targets**2)[~matters]))
-            one, other, weights, targets = one[matters], other[matters], weights[matters], targets[matters]
-        if np.any(np.diff(one) < 0):
+        if not (np.all(weights > 0) and np.all(bounds > 0)):
+            matters = (weights > 0) & (bounds[one] > 0) & (bounds[other] > 0)
+            if not matters.all():
+                parts, left_out = None, float(np.sum((weights * targets**2)[~matters]))
+                one, other, weights, targets = one[matters], other[matters], weights[matters], targets[matters]
+        if np.any(one[1:] < one[:-1]):
             order = np.argsort(one, kind="stable")
             one, other, weights, targets = one[order], other[order], weights[order], targets[order]
         starts = np.searchsorted(one, np.arange(n_workers + 1)).astype(np.int32)
@@ -136,18 +139,27 @@ class AgreementProblem:
 
     def loss(self, x: Floats) -> Floats:
         """(components,) the loss at `x`, without cancellation."""
-        misfit = self.target - x[self.first] * x[self.second]
-        edge_part = self.parts.component[self.first]
-        fit = np.bincount(edge_part, self.weight * misfit * misfit, minlength=self.parts.n_components)
+        fit = np.zeros(self.parts.n_components)
+        for part in edge_slices(len(self.first)):
+            first = self.first[part]
+            misfit = self.target[part] - x[first] * x[self.second[part]]
+            np.add.at(fit, self.parts.component[first], self.weight[part] * misfit * misfit)
         return fit + self.by_component(self.prior_strength * (x - self.prior) ** 2)
 
     def curvature(self, x: Floats) -> sp.csr_array:
         """The upper triangle of half the Hessian, without its diagonal: B (2 x_i x_j − C)."""
-        products = np.repeat(2 * x, np.diff(self.upper.indptr))
-        products *= x[self.upper.indices]
-        products *= self.upper.data
-        products -= self.upper_target.data
+        products, twice = np.empty_like(self.weight), 2 * x
+        for part in edge_slices(len(products)):
+            product = twice[self.first[part]] * x[self.second[part]]
+            product *= self.weight[part]
+            np.subtract(product, self.upper_target.data[part], out=products[part])
         return sp.csr_array((products, self.upper.indices, self.upper.indptr), shape=self.upper.shape)
+
+
+def edge_slices(n_edges: int) -> Iterator[slice]:
+    """All edges, some at a time: so few that their numbers stay in the cache."""
+    for start in range(0, n_edges, _EDGES_IN_CACHE):
+        yield slice(start, start + _EDGES_IN_CACHE)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def _finished(problem: AgreementProblem, x: Floats, run: Descent, name: str, imp
     has_gold = problem.by_component(problem.fixed) > 0
     has_prior = problem.by_component(problem.prior_strength) > 0
     has_edges = np.zeros(problem.parts.n_components, bool)
-    has_edges[problem.parts.component[problem.first]] = True
+    has_edges[problem.parts.component[np.diff(problem.upper.indptr) > 0]] = True
     determined = has_edges & (has_gold | ~problem.parts.bipartite)
     x = _upright(problem, x, importance)
     x = _balanced(problem, x, has_edges & ~determined & ~has_prior)

@@ -39,6 +39,7 @@ from crowdcore.errors import InvalidOptionError
 from crowdcore.graph import GOLD, Flags
 from crowdcore.labels import Ints
 from crowdcore.pgd import SkillFit
+from crowdcore.problem import edge_slices
 from crowdcore.weights import Floats, pair_weights
 
 _VAGUE = 0.1
@@ -46,7 +47,6 @@ _FARTHEST = 5.0
 _LEAST_VARIANCE = 1e-3
 _LEAST_CHANGE = 1e-6
 _ROOT_TAU = float(np.sqrt(2 * np.pi))
-_EDGES_IN_CACHE = 1 << 15
 
 _Values = Iterator[tuple[Floats, Floats]]
 
@@ -166,8 +166,7 @@ def _gathered(edges: EdgeCounts, values: Callable[[slice], _Values]) -> list[Flo
     It is asked for some edges at a time, whose numbers stay in the cache.
     """
     sums: list[tuple[Floats, Floats]] = []
-    for start in range(0, max(edges.n_edges, 1), _EDGES_IN_CACHE):
-        part = slice(start, start + _EDGES_IN_CACHE)
+    for part in edge_slices(max(edges.n_edges, 1)):
         for number, (to_first, to_second) in enumerate(values(part)):
             if number == len(sums):
                 sums.append((np.zeros(edges.n_workers), np.zeros(edges.n_workers)))
@@ -201,13 +200,16 @@ def _label_variance(skill: Floats, n_classes: int) -> Floats:
 
 def _system(edges: EdgeCounts, fit: SkillFit, noise: _Noise, chosen: Ints) -> NormalEquations:
     """P and E of the `chosen` workers; the others' skills are taken as given."""
-    place = np.full(edges.n_workers, -1, np.int64)
-    place[chosen] = np.arange(len(chosen))
-    one, other = place[edges.first], place[edges.second]
-    among = np.flatnonzero((one >= 0) & (other >= 0))
+    one, other, p, e = edges.first, edges.second, noise.p, noise.e
+    if len(chosen) < edges.n_workers:
+        place = np.full(edges.n_workers, -1, np.int64)
+        place[chosen] = np.arange(len(chosen))
+        one, other = place[one], place[other]
+        among = np.flatnonzero((one >= 0) & (other >= 0))
+        one, other, p, e = one[among], other[among], p[among], e[among]
     return NormalEquations(
-        fit.graph.component[chosen], fit.graph.n_components, one[among], other[among],
-        noise.p[among], noise.e[among], noise.p_diagonal[chosen], noise.e_diagonal[chosen],
+        fit.graph.component[chosen], fit.graph.n_components, one, other,
+        p, e, noise.p_diagonal[chosen], noise.e_diagonal[chosen],
     )  # fmt: skip
 
 

@@ -60,6 +60,7 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
     clock = Clock()
     progress.reset()
     options = options_of(beam_args)
+    FileSystems.set_options(options)  # inputs are looked up before there is a pipeline to do it
     inputs = plan_inputs(settings)
     settings = _with_shards(settings, inputs)
     prior = read_prior_skills(settings.prior_skills)

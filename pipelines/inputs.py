@@ -16,7 +16,7 @@ from pipelines.errors import InputError
 from pipelines.read import FORMATS, READ_ERRORS
 from pipelines.settings import BatchSettings
 from pipelines.sources import FilePart, parquet
-from pipelines.sources.storage import compression_of, is_local
+from pipelines.sources.storage import compression_of, is_local, missing_extra
 
 SUFFIXES = {
     ".parquet": "parquet",
@@ -105,6 +105,8 @@ def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     """The files that `patterns` stand for, each once, in the order given; those of one pattern by name."""
     found: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
+        if advice := missing_extra(pattern):
+            raise InputError(f"{what} {pattern!r} cannot be reached: its file system is not installed. Try: {advice}")
         files = sorted(match_files(pattern))
         if not files:
             known = ", ".join(SUFFIXES)

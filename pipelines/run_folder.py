@@ -18,7 +18,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InvalidSettingError
-from pipelines.sources.storage import is_local
+from pipelines.sources.storage import is_local, missing_extra
 from pipelines.write import write_file
 from schemas import TABLES
 
@@ -52,6 +52,10 @@ class RunFolder:
         """Makes room for a new run, which `abandon` clears; raises `InvalidSettingError` when there is none."""
         if not self.path.strip():
             raise InvalidSettingError("--output is empty; give a folder.")
+        if advice := missing_extra(self.path):
+            raise InvalidSettingError(
+                f"--output {self.path} cannot be reached: its file system is not installed. Try: {advice}"
+            )
         if is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
             raise InvalidSettingError(f"--output {self.path} is a file; give a folder.")
         self._refuse_if_finished(overwrite)

@@ -27,12 +27,8 @@ class ShardByTask(beam.PTransform):
         split = blocks | "SplitBlocks" >> beam.ParDo(
             _SplitBlocksFn(self.shards, self.threads, self.spill)
         ).with_outputs("parts")
-        parts = split["parts"] | "TypeParts" >> beam.Map(_same).with_output_types(tuple[int, bytes])
+        parts = split["parts"] | "TypeParts" >> beam.Map(tuple).with_output_types(tuple[int, bytes])
         return parts | "GroupByShard" >> beam.GroupByKey()
-
-
-def _same(part: tuple[int, bytes]) -> tuple[int, bytes]:
-    return part
 
 
 class _SplitBlocksFn(ThreadedFn):

@@ -1,5 +1,6 @@
 """Opening files: local ones by Arrow, others by Beam's file systems; gzip and zstd are known by their first bytes."""
 
+import importlib.util
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,12 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+_EXTRAS = {
+    "gs": ("gcp", "google.cloud.storage"),
+    "s3": ("aws", "boto3"),
+    "azfs": ("azure", "azure.storage.blob"),
+    "hdfs": ("hadoop", "hdfs"),
+}
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PIECE_BYTES = 1 << 14
 _MAX_WINDOW = 1 << 31
@@ -20,6 +27,22 @@ _DAMAGE = (zlib.error, zstandard.ZstdError, EOFError)
 def is_local(path: str) -> bool:
     """Whether `path` is on this machine's own file system."""
     return FileSystems.get_scheme(path) is None
+
+
+def missing_extra(path: str) -> str | None:
+    """What to install before files like `path` can be reached; None when nothing is missing, as far as is known.
+
+    >>> missing_extra("labels.csv") is None
+    True
+    """
+    extra, module = _EXTRAS.get(FileSystems.get_scheme(path) or "", ("", ""))
+    if not extra:
+        return None
+    try:
+        missing = importlib.util.find_spec(module) is None
+    except ModuleNotFoundError:
+        missing = True
+    return f"pip install 'apache-beam[{extra}]'" if missing else None
 
 
 def compression_of(path: str) -> str | None:

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,7 @@ from crowdcore.labels import group_labels
 from crowdcore.pgd import fit_skills
 from crowdcore.problem import AgreementProblem
 from crowdcore.solution import solve
+from crowdcore.starts import starting_points
 
 
 def sparse_graph(rng, n_workers, n_extra, odd=True):
@@ -205,3 +208,38 @@ def test_signs_that_the_data_hardly_tell_are_not_flipped_for_a_little_loss():
             wrong[start] += int(np.sum((fit_skills(edges, start=start).skills < 0) & (skills > 0.3)))
     assert wrong["auto"] <= wrong["half"] + 1
     assert wrong["auto"] < 0.02 * 12 * 41
+
+
+@pytest.mark.parametrize("start", ["spectral", "tree"])
+def test_gold_gives_the_signs_of_a_start(start):
+    """0 and 1 agree, 1 and the known answers disagree: both are below 0, wherever gold stands among the workers."""
+    for seed, gold in product(range(6), (0, 1, 2)):
+        place = {0: [1, 2, 0], 1: [0, 2, 1], 2: [0, 1, 2]}[gold]
+        one, other, known = place
+        pairs = {tuple(sorted((one, other))): 0.3, tuple(sorted((other, known))): -0.6}
+        first, second = (np.array([pair[end] for pair in sorted(pairs)]) for end in (0, 1))
+        problem = AgreementProblem.of(
+            first, second, weight=np.ones(2), target=np.array([pairs[pair] for pair in sorted(pairs)]),
+            bounds=np.where(np.arange(3) == gold, 1.0, 0.9), fixed=np.arange(3) == gold,
+        )  # fmt: skip
+        ((_, x),) = starting_points(problem, start, np.random.default_rng(seed))
+        assert np.sign(x[[one, other, known]]).tolist() == [-1, -1, 1]
+
+
+@pytest.mark.parametrize("n_workers", [12, 20, 30])
+def test_the_papers_update_finds_the_minimum_of_larger_random_graphs(n_workers):
+    """Trees with an odd cycle and as many edges again, agreements with noise."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        exact, skills = noiseless(rng, n_workers, n_workers)
+        target = exact.target + rng.normal(0.0, 0.05, len(exact.target))
+        problem = AgreementProblem.of(
+            exact.first, exact.second, weight=exact.weight, target=target, bounds=exact.bounds
+        )
+        slow, fast = (
+            solve(problem, importance=np.ones(n_workers), solver=solver, start="half", tol=1e-9)
+            for solver in ("paper", "newton")
+        )
+        assert np.max(np.abs(slow.x - fast.x)) < 1e-5
+        assert slow.loss == pytest.approx(fast.loss, rel=1e-9)
+        assert np.mean(np.abs(slow.x - skills)) < 0.2

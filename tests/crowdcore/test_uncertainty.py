@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import truncnorm
 
 from crowdcore.covariance import NormalEquations
 from crowdcore.edges import EdgeCounts
@@ -9,7 +10,7 @@ from crowdcore.errors import InvalidOptionError
 from crowdcore.graph import GOLD
 from crowdcore.labels import group_labels
 from crowdcore.pgd import fit_skills
-from crowdcore.uncertainty import skill_intervals, standard_errors
+from crowdcore.uncertainty import _conditioned, skill_intervals, standard_errors
 
 Z90 = 1.6448536269514722
 
@@ -234,3 +235,43 @@ def test_triples_of_tasks_whose_pairs_were_sampled_count_no_more_than_the_worker
     fit = fit_skills(just)
     np.testing.assert_allclose(standard_errors(sampled, fit), standard_errors(just, fit), rtol=1e-12)
     assert (standard_errors(many, fit) > standard_errors(just, fit)).all()
+
+
+@pytest.mark.parametrize(("n_common", "n_agree"), [(50, 35), (50, 30), (100, 54)])
+def test_errors_allow_for_squares_of_noisy_skills_being_too_large(n_common, n_agree):
+    """Three workers alike, tasks apart: x⁴ = C², Var x = ¾ (1 − C²)/(N C), and a peer's own noise is (1 − C²)/(2 N C).
+
+    Less that, though at least half of it, is left of the x² = C in the denominators.
+    """
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    edges = edges_of([(*pair, n_common, n_agree) for pair in pairs], dict.fromkeys("abc", 10_000))
+    agreement = 2 * n_agree / n_common - 1
+    variance = 0.75 * (1 - agreement**2) / (n_common * agreement)
+    noise = min((1 - agreement**2) / (2 * n_common * agreement), agreement / 2)
+    expected = np.sqrt(variance * agreement / (agreement - noise))
+    assert standard_errors(edges, fit_skills(edges)) == pytest.approx(np.full(3, expected), rel=0.02)
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0.95, 0.1), (1.3, 0.2), (-1.1, 0.3), (0.0, 2.0)])
+def test_a_held_skill_has_the_moments_of_a_normal_distribution_cut_off_at_one(mean, spread):
+    cut = truncnorm((-1 - mean) / spread, (1 - mean) / spread, mean, spread)
+    found, variance = _conditioned(np.array([[mean]]), np.array([[[spread**2]]]), np.array([[True]]))
+    assert found[0, 0] == pytest.approx(cut.mean(), rel=1e-6)
+    assert variance[0, 0, 0] == pytest.approx(cut.var(), rel=1e-6)
+
+
+def test_a_cut_moves_the_peers_of_a_held_skill_by_what_they_have_in_common():
+    """x₁ given x₀ is m₁ + c/v₀ (x₀ − m₀) with the variance v₁ − c²/v₀; x₀ has the moments of its cut."""
+    mean, covariance = np.array([1.1, 0.4]), np.array([[0.04, 0.03], [0.03, 0.09]])
+    cut = truncnorm((-1 - 1.1) / 0.2, (1 - 1.1) / 0.2, 1.1, 0.2)
+    found, conditioned = _conditioned(mean[None], covariance[None], np.array([[True, False]]))
+    assert found[0] == pytest.approx([cut.mean(), 0.4 + 0.75 * (cut.mean() - 1.1)], rel=1e-6)
+    spread = [[cut.var(), 0.75 * cut.var()], [0.75 * cut.var(), 0.09 - 0.75 * 0.03 + 0.75**2 * cut.var()]]
+    assert conditioned[0] == pytest.approx(np.array(spread), rel=1e-6)
+
+
+def test_a_skill_that_no_bound_holds_is_not_cut_off():
+    mean, covariance = np.array([[1.2, 0.9]]), np.array([[[0.04, 0.01], [0.01, 0.25]]])
+    found, conditioned = _conditioned(mean, covariance, np.array([[False, False]]))
+    assert found == pytest.approx(mean)
+    assert conditioned == pytest.approx(covariance)

@@ -4,15 +4,20 @@ import gzip
 import hashlib
 import os
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
+from apache_beam.io.filesystems import FileSystems
 from memory_files import FILES
 from source_files import WRITERS, csv_bytes, parquet_bytes
 
-from pipelines.errors import InputError
+from pipelines import batch
+from pipelines.errors import InputError, InvalidSettingError
 from pipelines.inputs import checksum_of, find_files, plan_inputs
 from pipelines.settings import BatchSettings
+from pipelines.sources import storage
 
 ROWS = [("t1", "ann", "x"), ("t2", "bob", "y")]
 
@@ -89,6 +94,16 @@ def test_the_number_of_labels_is_known_from_parquet_and_guessed_from_sizes(tmp_p
         assert guess == 5000 if name == "x.parquet" else 50 < guess < 20_000
 
 
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.zst"])
+def test_a_compressed_file_is_guessed_to_hold_four_times_its_size(tmp_path, name):
+    data = np.random.default_rng(0).bytes(48_000)
+    compress = gzip.compress if name.endswith("gz") else zstandard.compress
+    (tmp_path / name).write_bytes(compress(b"task,worker,label\n" + data.hex().encode()))
+    size = (tmp_path / name).stat().st_size
+    (tmp_path / "plain.csv").write_bytes(b"task,worker,label\n".ljust(size))
+    assert plan(tmp_path / name).n_labels == pytest.approx(4 * plan(tmp_path / "plain.csv").n_labels, abs=4)
+
+
 def test_the_checksum_is_that_of_the_content(labels):
     assert checksum_of(str(labels)) == "sha256:" + hashlib.sha256(labels.read_bytes()).hexdigest()
 
@@ -112,6 +127,31 @@ def test_inputs_without_any_data_are_an_error(tmp_path):
 def test_a_header_alone_is_no_error(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"task,worker,label\n")
     assert len(plan(tmp_path / "a.csv").parts) == 1
+
+
+@pytest.mark.parametrize(("scheme", "extra"), [("gs", "gcp"), ("s3", "aws"), ("azfs", "azure"), ("hdfs", "hadoop")])
+def test_a_file_system_that_is_not_installed_is_named_with_its_remedy(tmp_path, labels, monkeypatch, scheme, extra):
+    monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None)
+    advice = rf"its file system is not installed. Try: pip install 'apache-beam\[{extra}\]'$"
+    with pytest.raises(InputError, match=rf"INPUT '{scheme}://bucket/labels.csv' cannot be reached: {advice}"):
+        plan(f"{scheme}://bucket/labels.csv")
+    with pytest.raises(InputError, match=rf"--gold '{scheme}://bucket/gold.csv' cannot be reached: {advice}"):
+        plan(labels, gold=(f"{scheme}://bucket/gold.csv",))
+    with pytest.raises(InvalidSettingError, match=rf"--output {scheme}://bucket/run cannot be reached: {advice}"):
+        batch.run(BatchSettings((str(labels),), f"{scheme}://bucket/run"))
+
+
+def test_nothing_is_missing_where_the_packages_are_there(monkeypatch):
+    monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: name)
+    assert storage.missing_extra("s3://bucket/labels.csv") is None
+
+
+def test_beams_options_reach_file_systems_before_inputs_are_looked_up(monkeypatch):
+    known = []
+    monkeypatch.setattr(batch, "plan_inputs", lambda settings: known.append(FileSystems._pipeline_options) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        batch.run(BatchSettings(("labels.csv",), "run"), ["--s3_region_name=here"])
+    assert known[0].get_all_options()["s3_region_name"] == "here"
 
 
 @pytest.mark.parametrize("path", ["nowhere.csv", "no/where/*.csv", "empty"])
