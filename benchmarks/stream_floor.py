@@ -21,7 +21,7 @@ from pipelines.streaming.tracking import TaskTracker, TrackRules
 class Floor:
     """One reader, some shards, one keeper of the skills, one sink."""
 
-    def __init__(self, bootstrap: str, topic: str, prefix: str, shards: int = 8, block: int = 20_000) -> None:
+    def __init__(self, bootstrap: str, topic: str, prefix: str, shards: int = 8, block: int = 50_000) -> None:
         self.reader = kafka_source_of(f"kafka://{bootstrap}/{topic}").reader(0)
         target = KafkaTarget(bootstrap, prefix)
         target.check()
@@ -78,7 +78,7 @@ class Floor:
 
 def main(argv: list[str]) -> None:
     """Runs the floor and prints what it took."""
-    floor = Floor(*argv[:3])
+    floor = Floor(argv[0], argv[1], argv[2])
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
     floor.run()
