@@ -69,7 +69,7 @@ class _Desk:
         self.draining: Marker | None = None
         self.counts: Counter[str] = Counter()
         self.lag: dict[str, int] = {}
-        self.told_at = 0.0
+        self.told_at = self.read_at_s = 0.0
         self.last: Solution | None = None
 
 
@@ -193,6 +193,7 @@ class _KeepSkillsFn(beam.DoFn):
     def _reported(self, desk: _Desk, report: dict[str, Any]) -> None:
         desk.counts.update(report["counts"])
         desk.lag.update(report["lag"])
+        desk.read_at_s = min(desk.read_at_s or report["read_at_s"], report["read_at_s"])
 
     def _out(self, solution: Solution) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput
@@ -216,6 +217,8 @@ def _status(desk: _Desk) -> dict[str, Any]:
         "model_version": keeper.version,
         "settled": keeper.is_settled,
         "solve_s": keeper.seconds,
+        "first_read_at_s": desk.read_at_s,
+        "last_change_at_s": keeper.changed_at,
     }
     if desk.last is not None:
         solved = desk.last.solved
