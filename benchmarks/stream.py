@@ -123,21 +123,27 @@ def start(bench: Bench, engine: Any, case: str, *words: str) -> Job:
     return Job(subprocess.Popen(command), Control(str(control)), topic, prefix)
 
 
+def messages_of(bench: Bench, topic: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Every message of a topic as it is now, and the broker's time of it in ms."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bench.kafka.bootstrap, "group.id": "bench"})
+    parts = [TopicPartition(topic, p, 0) for p in range(4)]
+    ends = {part.partition: consumer.get_watermark_offsets(part)[1] for part in parts}
+    left = sum(ends.values())
+    consumer.assign(parts)
+    while left:
+        for message in consumer.consume(min(left, 10_000), 1.0):
+            if message.error() is None:
+                left -= 1
+                yield json.loads(message.value() or b"{}"), message.timestamp()[1]
+    consumer.close()
+
+
 def row_times(bench: Bench, prefix: str) -> Iterator[tuple[str, int, int]]:
     """Task, labels counted and broker's time in ms of every row of scores, in order of arrival."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": bench.kafka.bootstrap, "group.id": "bench", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(f"{prefix}.scores", p, OFFSET_BEGINNING) for p in range(4)])
-    ended = 0
-    while ended < 4:
-        for message in consumer.consume(10_000, 1.0):
-            if message.error() is not None:
-                ended += 1
-                continue
-            row = json.loads(message.value() or b"{}")
-            yield row["task"], row["n_workers"], message.timestamp()[1]
-    consumer.close()
+    for row, at_ms in messages_of(bench, f"{prefix}.scores"):
+        yield row["task"], row["n_workers"], at_ms
 
 
 def backlog(bench: Bench, name: str, n_events: int) -> None:
@@ -149,9 +155,11 @@ def backlog(bench: Bench, name: str, n_events: int) -> None:
     with engine_of(name, bench.folder / f"{name}-{case}") as engine:
         job = start(bench, engine, case)
         try:
+            job.wait(lambda s: s["first_read_at_s"] > 0, 120)
+            started = cpu_s(engine.pids())
             status = job.wait(lambda s: s["events"] >= n_events and s["settled"], 300)
             python = cpu_s(python_pids(name, engine, job))
-            runner = cpu_s(engine.pids())
+            runner = cpu_s(engine.pids()) - started
         finally:
             job.end()
     last_s = max(at for _, _, at in row_times(bench, job.prefix)) / 1000
@@ -208,20 +216,9 @@ def sustained(bench: Bench, name: str, rate: int, seconds: float) -> None:
 
 def answer_ages(bench: Bench, job: Job) -> list[float]:
     """Seconds from the sending of a task's k-th label to the first row that counts k labels, in order of the rows."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": bench.kafka.bootstrap, "group.id": "bench", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(job.topic, p, OFFSET_BEGINNING) for p in range(4)])
     sent: dict[str, list[int]] = {}
-    ended = 0
-    while ended < 4:
-        for message in consumer.consume(10_000, 1.0):
-            if message.error() is not None:
-                ended += 1
-                continue
-            event = json.loads(message.value() or b"{}")
-            sent.setdefault(event["task"], []).append(event["submitted_at_us"])
-    consumer.close()
+    for event, _ in messages_of(bench, job.topic):
+        sent.setdefault(event["task"], []).append(event["submitted_at_us"])
     seen: dict[str, int] = {}
     ages = []
     for task, n_workers, at_ms in row_times(bench, job.prefix):
