@@ -42,7 +42,7 @@ class StreamPlan:
     track: TrackRules = field(default_factory=TrackRules)
     skills: SkillRules = field(default_factory=SkillRules)
     answers: AnswerRules = field(default_factory=AnswerRules)
-    max_events: int = 20_000
+    max_events: int = 50_000
     bootstrap: str = ""
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
 

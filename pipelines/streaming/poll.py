@@ -53,7 +53,7 @@ class PollSource(beam.PTransform):
     source: Source
     shards: int
     control: Control
-    max_events: int = 20_000
+    max_events: int = 50_000
     wait_s: float = 0.5
     bootstrap: str = ""
 

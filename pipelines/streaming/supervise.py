@@ -19,6 +19,7 @@ from pipelines.errors import RunError
 from pipelines.prior import read_prior_skills
 from pipelines.runners import options_of
 from pipelines.sinks.folder import IntervalFolder
+from pipelines.sinks.intervals import WriteIntervals
 from pipelines.sinks.targets import sink_of
 from pipelines.sinks.write import WriteRows
 from pipelines.sources.endless import source_of
@@ -88,8 +89,6 @@ def _sink(name: str, text: str, settings: StreamSettings) -> tuple[str, Any]:
     target = sink_of(text)
     target.check()
     if isinstance(target, IntervalFolder):
-        from pipelines.sinks.intervals import WriteIntervals
-
         return name, WriteIntervals(target.path, settings.file_every_s)
     return name, WriteRows(target)
 
