@@ -44,7 +44,7 @@ class Codes:
         if len(taken) > 1 or _again(hashes[codes == _NONE]).any():
             coded = names.dictionary_encode()
             if len(coded.dictionary) < len(names):  # a dictionary may name a worker twice: see `texts.codes_of`
-                return self.of(coded.dictionary)[coded.indices.to_numpy()]
+                return np.asarray(self.of(coded.dictionary)[coded.indices.to_numpy()], np.int64)
         for place in taken.tolist():
             self._twins[texts[place]] = codes[place] = len(self)
             self._names.append(texts[place : place + 1])
