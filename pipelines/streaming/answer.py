@@ -58,8 +58,8 @@ class _AnswerTasksFn(beam.DoFn):
         now, kind = time.time(), envelope[:1]
         kept = Kept((self._job, "answer", str(shard)), cell, bag, self._made)
         board = kept.value
-        if kept.rebuilt and (model := skills.read()):
-            board.know(unpack_skills(model))
+        if kept.rebuilt and (known := skills.read()):
+            board.know(unpack_skills(known))
         table, arrived_us = None, 0
         if kind == EVENTS:
             block = LabelBlock.from_bytes(memoryview(envelope)[1:])
@@ -76,9 +76,11 @@ class _AnswerTasksFn(beam.DoFn):
                 yield DRAINED, pack_marker(replace(marker, sender=shard))
             return
         else:
-            skills.write(envelope)
-            table = board.learn(unpack_skills(envelope), now)
-            self._keep(kept, None, False)  # a rollback must not leave this model at hand: its version comes again
+            model = unpack_skills(envelope)
+            if model.version > board.version:
+                skills.write(envelope)
+            table = board.learn(model, now)
+            self._keep(kept, None, False)  # after a rollback the board must not think that it has learnt this
         if table is not None:
             self._given.inc(table.num_rows)
             yield "scores", to_bytes(table.replace_schema_metadata({ARRIVED: str(arrived_us)}))

@@ -39,8 +39,12 @@ class Codes:
         return len(self._names)
 
     def of(self, names: pa.LargeStringArray) -> Ints:
-        """(names,) the number of each name, all different; a new one gets the next number."""
+        """(names,) the number of each name; a new one gets the next number."""
         codes, hashes, texts, taken = self._search(names)
+        if len(taken) > 1 or _again(hashes[codes == _NONE]).any():
+            coded = names.dictionary_encode()
+            if len(coded.dictionary) < len(names):  # a dictionary may name a worker twice: see `texts.codes_of`
+                return np.asarray(self.of(coded.dictionary)[coded.indices.to_numpy()], np.int64)
         for place in taken.tolist():
             self._twins[texts[place]] = codes[place] = len(self)
             self._names.append(texts[place : place + 1])

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -61,10 +61,14 @@ class KeepSkills(beam.PTransform):
 
 
 class _Desk:
-    """What the stage has at hand beside the ledger: requests under way, and what readers report."""
+    """What the stage has at hand beside the ledger: requests under way, and what readers report.
+
+    Requests to end are kept safe; a snapshot under way when its worker dies is not written, and asked for again.
+    """
 
     def __init__(self, keeper: SkillKeeper) -> None:
         self.keeper = keeper
+        self.drains: dict[str, set[int]] = {}
         self.asked: dict[str, set[int]] = {}
         self.after: dict[str, list[bytes]] = {}
         self.draining: Marker | None = None
@@ -104,18 +108,19 @@ class _KeepSkillsFn(beam.DoFn):
     ) -> None:
         now = time.time()
         kept = self._open(cell, bag)
-        changes = []
+        changes, asked = [], False
         for envelope in split_envelopes(element[1]):
             if envelope[:1] == CHANGES:
                 changes.append(envelope[_SHARD.stop :])
                 self._add(kept.value, envelope, now)
             elif envelope[:1] == MARKER:
                 self._asked(kept.value, unpack_marker(envelope))
+                asked = True
             else:
                 self._reported(kept.value, json.loads(envelope[1:]))
         armed = kept.note.get("armed", False)
         kept.note["armed"] = True
-        if changes or not armed:
+        if changes or asked or not armed:
             self._keep(kept, join(changes) if changes else None)
         else:
             kept.put_back()
@@ -167,11 +172,16 @@ class _KeepSkillsFn(beam.DoFn):
             for change in split_envelopes(frame):
                 keeper.add(change, time.time())
         keeper.version, keeper.revision = note.get("version", 0), note.get("revision", 0)
-        return _Desk(keeper)
+        desk = _Desk(keeper)
+        desk.drains = {request: set(shards) for request, shards in note.get("drains", {}).items()}
+        desk.draining = Marker(**note["draining"]) if note.get("draining") else None
+        return desk
 
     def _keep(self, kept: Kept[_Desk], frame: bytes | None) -> None:
-        keeper = kept.value.keeper
+        desk, keeper = kept.value, kept.value.keeper
         kept.note.update(version=keeper.version, revision=keeper.revision)
+        kept.note["drains"] = {request: sorted(shards) for request, shards in desk.drains.items()}
+        kept.note["draining"] = asdict(desk.draining) if desk.draining else None
         kept.keep(frame, lambda: join([keeper.ledger.to_bytes()]))
 
     def _add(self, desk: _Desk, envelope: bytes, now: float) -> None:
@@ -183,11 +193,12 @@ class _KeepSkillsFn(beam.DoFn):
                 desk.after.setdefault(request, []).append(change)
 
     def _asked(self, desk: _Desk, marker: Marker) -> None:
-        heard = desk.asked.setdefault(marker.id, set())
+        waiting = desk.drains if marker.kind == DRAIN else desk.asked
+        heard = waiting.setdefault(marker.id, set())
         heard.add(marker.sender)
         if len(heard) < self._shards:
             return
-        del desk.asked[marker.id]
+        del waiting[marker.id]
         after = desk.after.pop(marker.id, [])
         if marker.kind == DRAIN:
             desk.draining = marker

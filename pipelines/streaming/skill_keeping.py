@@ -143,7 +143,7 @@ class SkillKeeper:
             (known := self._given.get(worker)) is None or abs(known[0] - s) > limit or known[1] != state
             for worker, s, state in zip(workers, skill, status, strict=True)
         ]
-        gone = [] if len(self._given) <= len(workers) else sorted(set(self._given) - set(workers))
+        gone = sorted(self._given.keys() - set(workers))
         for worker, s, state, new in zip(workers, skill, status, fresh, strict=True):
             if new:
                 self._given[worker] = (s, state)

@@ -113,19 +113,23 @@ class _TrackTasksFn(beam.DoFn):
 
     def _asked(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
         """Does what is asked for when all readers have asked, and passes the request on."""
-        heard = kept.value.asked.setdefault(marker.id, set())
+        asked = kept.value.asked
+        heard = asked.setdefault(marker.id, set())
         heard.add(marker.sender)
-        if len(heard) < self._rules.n_readers:
-            kept.put_back()
+        whole = len(heard) == self._rules.n_readers
+        if whole:
+            del asked[marker.id]
+        kept.note["asked"] = {request: sorted(readers) for request, readers in asked.items()}
+        if not whole:
+            kept.keep(None, kept.value.to_bytes)
             return
-        del kept.value.asked[marker.id]
         if marker.kind == BOOTSTRAP:
             yield from self._bootstrapped(shard, kept, marker)
             return
         if marker.kind == SNAPSHOT:
             frame = kept.value.table.block().to_bytes()
             write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
-        kept.put_back()
+        kept.keep(None, kept.value.to_bytes)
         onward = pack_marker(Marker(marker.kind, marker.id, marker.folder, shard))
         yield beam.pvalue.TaggedOutput("changes", onward)
 
@@ -137,7 +141,7 @@ class _TrackTasksFn(beam.DoFn):
         if len(block):
             yield from self._events(shard, kept, block)
         else:
-            kept.put_back()
+            kept.keep(None, kept.value.to_bytes)
 
 
 def read_frame(path: str) -> bytes:
