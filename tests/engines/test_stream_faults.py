@@ -1,4 +1,4 @@
-"""On Flink the stream survives what is killed under it: every event counts once, the sinks end with the batch's numbers."""
+"""On Flink the stream survives what is killed under it: every event counts once, the sinks end as the batch does."""
 
 import pytest
 from fault_runs import Scene, Watched, assert_exact, load, restored, running_job, wait_for
@@ -15,7 +15,7 @@ def scene(request, kafka, postgres, flink, tmp_path):
 
 
 def under_load(scene, flink, fault):
-    """Runs a stream under load; in the middle of it `fault(job)` happens. Returns the job, and what `fault` returned."""
+    """Runs a stream under load; in the middle of it `fault(job)` happens. Returns the job and what `fault` returned."""
     events = make_events(N_EVENTS)
     with scene.stream(flink.beam_args()) as run, Watched(scene) as watched, load(scene, events) as sent:
         run.wait(lambda status: status["events"] > 0, "first events")

@@ -54,7 +54,7 @@ def test_broken_messages_go_to_the_rejects_and_the_stream_goes_on(request, kafka
         places = scene.send(list(BROKEN))
         sent.finish()
         assert_exact(scene, run, events, n_rejected=len(BROKEN))
-        wanted = {place: reason for place, reason in zip(places, BROKEN.values(), strict=True)}
+        wanted = dict(zip(places, BROKEN.values(), strict=True))
         rows = wait_for("rejects", lambda: scene.rejects() if len(scene.rejects()) == len(wanted) else None)
         assert rows == wanted
         topic = topic_rows(kafka.bootstrap, f"out-{scene.name}", "rejects").values()
