@@ -12,7 +12,10 @@ KEYS = {"scores": ("task",), "skills": ("worker",), "graph": ("component",), "re
 
 
 class Sink(Protocol):
-    """An open sink, in one worker process."""
+    """An open sink, in one worker process, whose threads share it.
+
+    What it took may be lost when it raises `RunError`: it then stays failed, and the rows are written to a new one.
+    """
 
     def write(self, name: str, table: pa.Table) -> None:
         """Takes rows of `name`, one of `KEYS`; scores, skills and graph are `schemas.stream_schema`'s rows."""

@@ -17,12 +17,12 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from pipelines.errors import InvalidSettingError
+from pipelines.settings import OUTPUT_FORMATS
 from pipelines.sinks import KEYS
 from pipelines.sinks.folder import IntervalFolder
 from pipelines.sinks.interval_files import finished_intervals, write_interval
 from pipelines.sinks.write import METRICS
 from pipelines.tables import from_bytes
-from pipelines.write import FORMATS
 
 MOST_BYTES = 64 << 20  # rows that are more than this do not wait any longer
 
@@ -45,8 +45,8 @@ class WriteIntervals(beam.PTransform):
         super().__init__()
         if not self.every_s > 0:
             raise InvalidSettingError(f"Files cannot be written every {self.every_s} seconds; give more than 0.")
-        if self.format not in FORMATS:
-            raise InvalidSettingError(f"There is no format {self.format!r}; there are {', '.join(FORMATS)}.")
+        if self.format not in OUTPUT_FORMATS:
+            raise InvalidSettingError(f"There is no format {self.format!r}; there are {', '.join(OUTPUT_FORMATS)}.")
 
     def expand(self, rows: beam.PCollection[tuple[str, bytes]]) -> beam.PCollection[tuple[str, bytes]]:
         """Wires the step."""

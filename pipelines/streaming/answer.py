@@ -80,7 +80,7 @@ class _AnswerTasksFn(beam.DoFn):
             if model.version > board.version:
                 skills.write(envelope)
             table = board.learn(model, now)
-            self._keep(kept, None, False)  # after a rollback the board must not think that it has learnt this
+            self._keep(kept, None, False)  # a rollback must not leave this model at hand: its version comes again
         if table is not None:
             self._given.inc(table.num_rows)
             yield "scores", to_bytes(table.replace_schema_metadata({ARRIVED: str(arrived_us)}))

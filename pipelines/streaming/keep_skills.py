@@ -39,6 +39,7 @@ _SOON_S, _LATER_S = 0.1, 0.5
 _TELL_EVERY_S = 1.0
 _SHARD = slice(1, 5)
 _WORST = 5
+_BACKLOG = 10_000
 
 
 @dataclass
@@ -73,8 +74,14 @@ class _Desk:
         self.draining: Marker | None = None
         self.counts: Counter[str] = Counter()
         self.lag: dict[str, int] = {}
-        self.told_at = 0.0
+        self.behind = False
+        self.told_at = self.read_at_s = 0.0
         self.last: Solution | None = None
+
+    def has_caught_up(self, now_s: float) -> bool:
+        """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
+        quiet = now_s - self.keeper.changed_at >= _LATER_S
+        return self.behind and quiet and not any(self.lag.values())
 
 
 class _KeepSkillsFn(beam.DoFn):
@@ -135,8 +142,10 @@ class _KeepSkillsFn(beam.DoFn):
         if solution is not None:
             desk.last = solution
             yield from self._out(solution)
-        if keeper.due(now, at_once=desk.draining is not None):
-            keeper.begin(now, self._pool.submit, settled=desk.draining is not None)
+        at_once = desk.draining is not None or desk.has_caught_up(now)
+        if keeper.due(now, at_once=at_once):
+            keeper.begin(now, self._pool.submit, settled=at_once)
+            desk.behind = False
         if desk.draining is not None and keeper.is_settled:
             for shard in range(self._shards):
                 yield beam.pvalue.TaggedOutput("models", (shard, pack_marker(desk.draining)))
@@ -204,6 +213,8 @@ class _KeepSkillsFn(beam.DoFn):
     def _reported(self, desk: _Desk, report: dict[str, Any]) -> None:
         desk.counts.update(report["counts"])
         desk.lag.update(report["lag"])
+        desk.behind |= sum(desk.lag.values()) >= _BACKLOG
+        desk.read_at_s = min(desk.read_at_s or report["read_at_s"], report["read_at_s"])
 
     def _out(self, solution: Solution) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput
@@ -227,6 +238,8 @@ def _status(desk: _Desk) -> dict[str, Any]:
         "model_version": keeper.version,
         "settled": keeper.is_settled,
         "solve_s": keeper.seconds,
+        "first_read_at_s": desk.read_at_s,
+        "last_change_at_s": keeper.changed_at,
     }
     if desk.last is not None:
         solved = desk.last.solved

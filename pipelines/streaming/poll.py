@@ -165,7 +165,7 @@ class _PollFn(beam.DoFn):
             polled = self._reader(number, at, now).poll(at, self._max_events, self._wait_s)
             if polled.position != at:
                 position.write(polled.position)
-            yield from self._out(number, polled)
+            yield from self._out(number, polled, now)
             set_timer(timer, time.time() + (0.0 if polled.more or polled.blocks else 0.05), time.time())
         if fresh:
             handled.write(json.dumps([*known, *(marker.id for marker in fresh)][-_HANDLED:]).encode())
@@ -190,7 +190,7 @@ class _PollFn(beam.DoFn):
         for shard in range(self._shards):
             yield beam.pvalue.TaggedOutput("events", (shard, pack_marker(marker)))
 
-    def _out(self, number: int, polled: Polled) -> Iterator[Any]:
+    def _out(self, number: int, polled: Polled, now: float) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput
         for block in polled.blocks:
             for shard, part in split_block(block, self._shards):
@@ -203,7 +203,7 @@ class _PollFn(beam.DoFn):
             yield tag("rejects", ("rejects", rejects))
         if polled.counts or polled.blocks:
             self._count(polled)
-            report = {"reader": number, "lag": dict(polled.lag), "counts": dict(polled.counts)}
+            report = {"lag": dict(polled.lag), "counts": dict(polled.counts), "read_at_s": now}
             yield tag("reports", REPORT + json.dumps(report).encode())
 
     def _count(self, polled: Polled) -> None:

@@ -78,7 +78,7 @@ class SkillKeeper:
         self.revision = 0
         self.is_settled = True
         self.seconds = 0.0
-        self._changed_at = self._solved_at = 0.0
+        self.changed_at = self._solved_at = 0.0
         self._last: Solved | None = None
         self._given: dict[str, tuple[float, str]] = {}
         self._verdict: Any = None
@@ -89,20 +89,20 @@ class SkillKeeper:
         before = self.ledger.n_events
         self.ledger.add(change)
         if self.ledger.n_events != before:
-            self._changed_at, self.is_settled = now_s, False
+            self.changed_at, self.is_settled = now_s, False
 
     def due(self, now_s: float, at_once: bool = False) -> bool:
         """Whether a solution should begin now."""
         if self._under_way is not None or self.is_settled:
             return False
-        if at_once or now_s - self._changed_at >= self._rules.settle_after_s:
+        if at_once or now_s - self.changed_at >= self._rules.settle_after_s:
             return True
         pause = max(self._rules.solve_every_s, _SHARE * self.seconds)
-        return self._changed_at > self._solved_at and now_s - self._solved_at >= pause
+        return self.changed_at > self._solved_at and now_s - self._solved_at >= pause
 
     def begin(self, now_s: float, pool: Callable[..., Future[Any]], settled: bool = False) -> None:
         """Begins a solution; `settled` makes it one from scratch."""
-        settled = settled or now_s - self._changed_at >= self._rules.settle_after_s
+        settled = settled or now_s - self.changed_at >= self._rules.settle_after_s
         edges = self.ledger.edges()
         order = _Order(edges, None if settled else self._warm(edges), settled, self.ledger.n_events)
         self._solved_at = now_s

@@ -285,7 +285,7 @@ def test_the_ledger_of_a_snapshot_leaves_out_what_came_behind_a_shards_labels(tm
 
 def test_reports_of_readers_are_in_the_status(tmp_path):
     keeping = Keeping(tmp_path)
-    report = {"reader": 0, "lag": {"labels-0": 5}, "counts": {"events_read": 7, "events_rejected": 1}}
+    report = {"read_at_s": 3.0, "lag": {"labels-0": 5}, "counts": {"events_read": 7, "events_rejected": 1}}
     keeping(REPORT + json.dumps(report).encode(), REPORT + json.dumps({**report, "lag": {"labels-0": 2}}).encode())
     keeping.tick()
     status = keeping.control.status()
