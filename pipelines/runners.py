@@ -11,7 +11,8 @@ from pipelines.errors import InvalidSettingError, RunError
 DEFAULT_RUNNER = "FnApiRunner"
 IN_PROCESS = ("FnApiRunner", "BundleBasedDirectRunner")
 _TIMEOUT_S = 10
-# Flink lets go of the Python workers between two stages of a batch, and starting them anew takes seconds.
+# Flink lets go of the Python workers between two stages of a batch, and starting them anew takes seconds. In a stream
+# it must let go: a worker that has died would be kept for the job's next attempt, and so for every one after it.
 _KEEP_WORKERS_MS = 10_000
 
 
@@ -21,7 +22,8 @@ def options_of(beam_args: Sequence[str]) -> PipelineOptions:
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or DEFAULT_RUNNER
     portable = options.view_as(PortableOptions)
-    portable.environment_cache_millis = portable.environment_cache_millis or _KEEP_WORKERS_MS
+    if not standard.streaming:
+        portable.environment_cache_millis = portable.environment_cache_millis or _KEEP_WORKERS_MS
     _check_endpoint(portable.job_endpoint)
     return options
 

@@ -57,6 +57,7 @@ class AnswerBoard:
         self._votes: tuple[tuple[int, int, int], Votes] | None = None
         self._backlog_at = 0.0
         self._queue: list[LabelBlock] = []
+        self._sent, self._settled = 0, False
 
     def _begin(self, table: LabelTable) -> None:
         self._table = table
@@ -64,16 +65,21 @@ class AnswerBoard:
         self._probability, self._score, self._n_workers = Column(np.float64), Column(np.float64), Column(np.int64)
         self._waiting = Column(bool)
 
-    def take(self, block: LabelBlock, now_s: float) -> pa.Table | None:
-        """Takes labels; gives the answers to their tasks that have changed, at once or with the next model."""
-        if not self.version or block.arrived_us < (now_s - self._rules.fresh_s) * _US:
+    def take(self, block: LabelBlock, now_s: float, number: int = 0) -> pa.Table | None:
+        """Takes labels; gives the answers to their tasks that have changed, at once or with the next model.
+
+        A block whose `number` the model rests on has come late: no other model need follow, so it is answered at once.
+        """
+        known = 0 < number <= self._sent
+        if not known and (not self.version or block.arrived_us < (now_s - self._rules.fresh_s) * _US):
             self._queue.append(block)
             return None
         tasks = self.table.apply(block).tasks
         self._grow()
         waiting = np.flatnonzero(self._waiting.values)
         self._backlog_at = 0.0
-        return self._given(np.union1d(tasks, waiting) if len(waiting) else tasks, now_s, exact=False)
+        tasks = np.union1d(tasks, waiting) if len(waiting) else tasks
+        return self._given(tasks, now_s, exact=known and self._settled)
 
     @property
     def table(self) -> LabelTable:
@@ -101,6 +107,7 @@ class AnswerBoard:
     def know(self, skills: Skills) -> None:
         """Takes a model and gives nothing."""
         self._model, self.version, self._votes = Model.from_bytes(skills.frame), skills.version, None
+        self._sent, self._settled = skills.sent, skills.settled
 
     def close(self, names: pa.LargeStringArray, now_s: float) -> pa.Table | None:
         """Gives the last answers to some tasks and forgets them."""

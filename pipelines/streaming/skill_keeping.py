@@ -51,6 +51,7 @@ class Solution:
         graph: the graph's rows, when its verdict has changed.
         solved: everything.
         seconds: how long it took.
+        sent: what was passed to `begin`.
     """
 
     skills: Skills
@@ -58,6 +59,7 @@ class Solution:
     graph: pa.Table | None
     solved: Solved
     seconds: float
+    sent: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class _Order:
     start: Any
     settled: bool
     n_events: int
+    sent: Mapping[str, int]
 
 
 class SkillKeeper:
@@ -100,11 +103,17 @@ class SkillKeeper:
         pause = max(self._rules.solve_every_s, _SHARE * self.seconds)
         return self.changed_at > self._solved_at and now_s - self._solved_at >= pause
 
-    def begin(self, now_s: float, pool: Callable[..., Future[Any]], settled: bool = False) -> None:
-        """Begins a solution; `settled` makes it one from scratch."""
+    def begin(
+        self,
+        now_s: float,
+        pool: Callable[..., Future[Any]],
+        settled: bool = False,
+        sent: Mapping[str, int] | None = None,
+    ) -> None:
+        """Begins a solution; `settled` makes it one from scratch, `sent` comes back with it."""
         settled = settled or now_s - self.changed_at >= self._rules.settle_after_s
         edges = self.ledger.edges()
-        order = _Order(edges, None if settled else self._warm(edges), settled, self.ledger.n_events)
+        order = _Order(edges, None if settled else self._warm(edges), settled, self.ledger.n_events, sent or {})
         self._solved_at = now_s
         self._under_way = (pool(_solved, order, self._rules), order)
 
@@ -121,7 +130,7 @@ class SkillKeeper:
         self.is_settled = order.settled and order.n_events == self.ledger.n_events
         skills = Skills(self.version, order.settled, order.n_events, solved.model.to_bytes())
         rows = self._changed_rows(solved.skill_table(), exact=order.settled)
-        return Solution(skills, rows, self._changed_graph(solved.graph_table()), solved, self.seconds)
+        return Solution(skills, rows, self._changed_graph(solved.graph_table()), solved, self.seconds, order.sent)
 
     @property
     def busy(self) -> bool:

@@ -158,7 +158,7 @@ def _drained(result: Any, plan: StreamPlan, watch: Watcher, asked: threading.Eve
     """Asks the stream to stop reading and to answer all it has read, and waits for that."""
     control = plan.control
     marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
-    wanted = plan.shards * len(plan.sinks)
+    wanted = (plan.shards + 1) * len(plan.sinks)  # each shard's answers, and the skills
     until = time.monotonic() + PATIENCE_S
     while control.n_finished(marker) < wanted:
         if str(result.state) in _ENDED or time.monotonic() > until:

@@ -1,5 +1,6 @@
 """A stream as users run it: the command, a real broker, real sinks; and what must be in the sinks at the end."""
 
+import io
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 
@@ -55,6 +57,13 @@ class Events:
         ):
             event = {"task": f"t{task}", "worker": f"w{worker}é", "submitted_at_us": at}
             yield f"t{task}", json.dumps({**event, **({"op": "delete"} if gone else {"label": f"c{label}"})})
+
+    def avro_messages(self):
+        """Keys and values by schemas/label.avsc."""
+        for key, value in self.messages():
+            body = io.BytesIO()
+            fastavro.schemaless_writer(body, schemas.avro_versions("label")[0], {"label": "", **json.loads(value)})
+            yield key, body.getvalue()
 
 
 def make_events(n_events, seed=0, *, n_workers=200, n_classes=3):

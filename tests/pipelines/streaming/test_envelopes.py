@@ -57,7 +57,7 @@ def test_envelopes_that_were_joined_are_split_where_they_were_joined():
 
 
 def test_kinds_of_envelopes_are_told_apart_by_their_first_byte():
-    names = ("EVENTS", "CLOCK", "CLOSING", "MODEL", "MARKER", "CHANGES", "REPORT")
+    names = ("EVENTS", "CLOCK", "LABELS", "CLOSING", "MODEL", "MARKER", "CHANGES", "REPORT")
     kinds = [getattr(envelopes, name) for name in names]
     assert len(set(kinds)) == len(kinds)
     assert all(len(kind) == 1 for kind in kinds)

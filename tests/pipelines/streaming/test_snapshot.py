@@ -21,7 +21,15 @@ from pipelines.sources.unbounded import CAUGHT_UP
 from pipelines.streaming import snapshot
 from pipelines.streaming.bootstrap import prepare
 from pipelines.streaming.control import Control
-from pipelines.streaming.envelopes import BOOTSTRAP, CHANGES, SNAPSHOT, Marker, pack_events, pack_marker
+from pipelines.streaming.envelopes import (
+    BOOTSTRAP,
+    CHANGES,
+    SNAPSHOT,
+    Marker,
+    pack_events,
+    pack_marker,
+    unpack_shard_change,
+)
 from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.settings import StreamSettings
@@ -47,7 +55,7 @@ class Stream:
         for out in self.fn.process((shard, envelope), self.states[shard].cell, self.states[shard].bag):
             self.tags[out.tag] += 1
             if out.tag == "changes" and out.value[:1] == CHANGES:
-                self.ledger.add(out.value[5:])
+                self.ledger.add(unpack_shard_change(out.value).frame)
 
     def feed(self, events):
         for shard, part in split_block(block_of(events), self.shards):

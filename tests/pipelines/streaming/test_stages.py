@@ -3,31 +3,37 @@
 import itertools
 import json
 import time
+from dataclasses import replace
 
 from beam_state import KeyedState
 from histories import Event, block_of
 from test_answering import skills
 
 from pipelines.blocks import LabelBlock
+from pipelines.sinks import DRAINED, FLUSH
 from pipelines.sources.unbounded import CAUGHT_UP
-from pipelines.streaming.answer import DRAINED, FLUSH, _AnswerTasksFn
+from pipelines.streaming.answer import _AnswerTasksFn
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
-    CHANGES,
     CLOSING,
     DRAIN,
-    EVENTS,
+    LABELS,
     MARKER,
     REPORT,
     SNAPSHOT,
+    Change,
     Marker,
     join,
     pack_clock,
     pack_events,
     pack_marker,
+    pack_numbered,
+    pack_shard_change,
     pack_skills,
     unpack_marker,
+    unpack_numbered,
+    unpack_shard_change,
 )
 from pipelines.streaming.keep_skills import LEDGER, KeepSkills, _KeepSkillsFn
 from pipelines.streaming.label_table import LabelTable
@@ -99,19 +105,19 @@ class Keeping:
         raise AssertionError("the request to end did not come out")
 
 
-def change(shard, *events):
+def change(shard, *events, total=0):
     table = LabelTable()
     applied = table.apply(block_of([Event(*event) for event in events]))
     packed = pack_change(table.change(applied), table.workers, table.classes, len(events))
-    return CHANGES + shard.to_bytes(4, "little") + packed
+    return pack_shard_change(Change(shard, total or len(events), 0, packed))
 
 
 def labels(*events, watermark_us=CAUGHT_UP, reader=0):
     return pack_events(block_of([Event(*event) for event in events]).to_bytes(), reader, watermark_us)
 
 
-def for_answers(*events):
-    return EVENTS + block_of([Event(*event) for event in events]).to_bytes()
+def for_answers(*events, number=1):
+    return pack_numbered(LABELS, number, block_of([Event(*event) for event in events]).to_bytes())
 
 
 def test_answers_to_a_model_that_was_rolled_back_are_given_again():
@@ -165,11 +171,31 @@ def test_a_request_to_end_flushes_the_sinks_and_is_told_by_every_shard():
     assert (drained[0], unpack_marker(drained[1])) == (DRAINED, Marker(DRAIN, "d", sender=0))
 
 
+def test_a_request_to_end_waits_for_labels_and_models_that_are_still_on_their_way():
+    answering = Answering()
+    marker = pack_marker(Marker(DRAIN, "d", sent=2, version=1))
+    answering(for_answers(("t", "ann", "yes", 1)))
+    assert answering(marker) == []
+    assert [name for name, _ in answering(pack_skills(skills(1, ann=1.0)))] == ["scores"]
+    late = answering(for_answers(("u", "ann", "yes", 1), number=2))
+    assert [name for name, _ in late][-2:] == [FLUSH, DRAINED]
+    assert unpack_marker(late[-1][1]).sent == len(late) - 1, "as many tables as were sent"
+
+
+def test_labels_that_the_model_knows_already_are_answered_at_once():
+    """They arrive late on their way, and no other model need follow."""
+    answering = Answering()
+    model = replace(skills(1, ann=1.0), settled=True, sent=2)
+    answering(pack_skills(model))
+    assert answering.tasks(for_answers(("t", "ann", "yes", 1), number=2)) == ["t"]
+    assert answering.tasks(for_answers(("u", "ann", "yes", 1), number=3)) == [], "a backlog waits for its model"
+
+
 def test_a_task_that_closes_leaves_the_state():
     answering = Answering()
     answering(pack_skills(skills(1, ann=1.0)))
     answering(for_answers(("t", "ann", "yes", 1), ("u", "ann", "yes", 1)))
-    assert answering.tasks(CLOSING + json.dumps(["t"]).encode()) == ["t"]
+    assert answering.tasks(pack_numbered(CLOSING, 2, json.dumps(["t"]).encode())) == ["t"]
     again = Answering()
     again.state = answering.state
     assert again.tasks(pack_skills(skills(2, ann=1.0))) == ["u"]
@@ -187,7 +213,8 @@ def test_what_every_reader_has_read_may_close_tasks_without_an_event(tmp_path):
     tracking(labels(("u", "ann", "yes", 10 * TTL)))
     assert tracking(pack_clock(1, 0)) == []
     ((tag, (shard, envelope)),) = tracking(pack_clock(1, CAUGHT_UP))
-    assert (tag, shard, envelope[:1], json.loads(envelope[1:])) == ("labels", 3, CLOSING, ["t"])
+    number, body = unpack_numbered(envelope)
+    assert (tag, shard, envelope[:1], number, json.loads(bytes(body))) == ("labels", 3, CLOSING, 3, ["t"])
 
 
 def test_a_tracker_that_is_made_anew_still_knows_its_clock_and_what_is_closed(tmp_path):
@@ -238,6 +265,17 @@ def test_a_stream_that_is_asked_to_end_settles_first_and_then_tells_every_shard(
     assert (status["settled"], status["events"], status["model_events"]) == (True, 27, 27)
 
 
+def test_a_request_to_end_waits_for_changes_that_are_still_on_their_way(tmp_path):
+    keeping = Keeping(tmp_path)
+    half = len(TRIANGLE) // 2
+    keeping(change(0, *TRIANGLE[:half]))
+    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard, events=n)) for shard, n in ((0, len(TRIANGLE)), (1, 0))))
+    assert not any(data[:1] == MARKER for _ in range(5) for tag, (_, data) in keeping.tick() if tag == "models")
+    keeping(change(0, *TRIANGLE[half:], total=len(TRIANGLE)))
+    assert keeping.ticks_until_drained() == [0, 1]
+    assert keeping.control.status()["model_events"] == len(TRIANGLE)
+
+
 def test_a_request_to_end_survives_a_crash_wherever_it_is(tmp_path):
     keeping = Keeping(tmp_path)
     keeping(change(0, *TRIANGLE))
@@ -269,23 +307,25 @@ def test_a_ledger_that_is_made_anew_goes_on_with_the_next_version(tmp_path):
 
 def test_the_ledger_of_a_snapshot_leaves_out_what_came_behind_a_shards_labels(tmp_path):
     keeping = Keeping(tmp_path)
-    before, behind, beside = change(0, *TRIANGLE), change(0, ("u", "ann", "yes", 1)), change(1, ("v", "bob", "no", 1))
+    n = len(TRIANGLE)
+    before, behind = change(0, *TRIANGLE), change(0, ("u", "ann", "yes", 1), total=n + 1)
+    beside = change(1, ("v", "bob", "no", 1))
     folder = str(tmp_path / "state")
     keeping(before)
-    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=0)))
+    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=0, events=n)))
     keeping(behind, beside)
-    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=1)))
+    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=1, events=1)))
     found, wanted = Ledger(), Ledger()
     found.add(read_frame(f"{folder}/{LEDGER}"))
     for one in (before, beside):
-        wanted.add(one[5:])
+        wanted.add(unpack_shard_change(one).frame)
     assert found.edges() == wanted.edges()
     assert found.n_events == wanted.n_events
 
 
 def test_reports_of_readers_are_in_the_status(tmp_path):
     keeping = Keeping(tmp_path)
-    report = {"read_at_s": 3.0, "lag": {"labels-0": 5}, "counts": {"events_read": 7, "events_rejected": 1}}
+    report = {"read_at_s": 5.0, "lag": {"labels-0": 5}, "counts": {"events_read": 7, "events_rejected": 1}}
     keeping(REPORT + json.dumps(report).encode(), REPORT + json.dumps({**report, "lag": {"labels-0": 2}}).encode())
     keeping.tick()
     status = keeping.control.status()
