@@ -27,14 +27,13 @@ from pipelines.sources.storage import is_local
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
-from pipelines.streaming.control import Control, write_json
+from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.runner_flags import with_streaming_flags
 from pipelines.streaming.settings import StreamSettings
 from pipelines.streaming.skill_keeping import SkillRules
 from pipelines.streaming.tracking import TrackRules
 
-DESCRIPTION = "stream.json"
 PATIENCE_S = 120.0
 _PAUSE_S = 0.2
 _US = 1_000_000
@@ -43,8 +42,13 @@ _ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
 Watcher = Callable[[dict[str, Any] | None], None]
 
 
-def run(settings: StreamSettings, beam_args: Sequence[str], watch: Watcher) -> dict[str, Any]:
-    """Runs a stream until a signal ends it; returns its last status. `watch` is told the status as it changes."""
+def run(
+    settings: StreamSettings, beam_args: Sequence[str], watch: Watcher, begun: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """Runs a stream until a signal ends it; returns its last status.
+
+    `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
+    """
     flags = with_streaming_flags(_with_runner(beam_args))
     plan = plan_of(settings)
     options = options_of(flags)
@@ -52,6 +56,8 @@ def run(settings: StreamSettings, beam_args: Sequence[str], watch: Watcher) -> d
     build(pipeline, plan)
     with _signals() as asked:
         result = pipeline.run()
+        if begun is not None:
+            begun()
         try:
             _watch(result, plan.control, watch, asked)
             return _drained(result, plan, watch, asked)
@@ -69,7 +75,7 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
     if is_local(settings.control):
         Path(settings.control).mkdir(parents=True, exist_ok=True)
     control.clear()
-    write_json(control.path(DESCRIPTION), _described(settings))
+    control.describe(_described(settings))
     prior = read_prior_skills(settings.prior_skills)
     return StreamPlan(
         source,

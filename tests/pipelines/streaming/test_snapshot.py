@@ -20,7 +20,7 @@ from pipelines.settings import AggregateSettings, BatchSettings
 from pipelines.sources.unbounded import CAUGHT_UP
 from pipelines.streaming import snapshot
 from pipelines.streaming.bootstrap import prepare
-from pipelines.streaming.control import Control, write_json
+from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
     CHANGES,
@@ -33,7 +33,7 @@ from pipelines.streaming.envelopes import (
 from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.settings import StreamSettings
-from pipelines.streaming.supervise import DESCRIPTION, _described
+from pipelines.streaming.supervise import _described
 from pipelines.streaming.track import _TrackTasksFn
 from pipelines.streaming.tracking import TrackRules
 from pipelines.write import write_file
@@ -76,7 +76,7 @@ class Stream:
     def taken(self, output, **options):
         """A snapshot of it, taken as the command takes it, while the stream runs beside."""
         source = StreamSettings("kafka://nowhere:1/labels", ("sink",), self.control.folder, shards=self.shards)
-        write_json(self.control.path(DESCRIPTION), _described(source))
+        self.control.describe(_described(source))
         done = threading.Event()
 
         def answer():
@@ -165,7 +165,7 @@ def test_a_snapshot_of_no_stream_is_refused(control, tmp_path):
 
 def test_a_stream_that_does_not_answer_leaves_neither_a_run_nor_a_request(control, tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "PATIENCE_S", 0.3)
-    write_json(control.path(DESCRIPTION), _described(StreamSettings("kafka://nowhere:1/labels", ("sink",), "c")))
+    control.describe(_described(StreamSettings("kafka://nowhere:1/labels", ("sink",), "c")))
     with pytest.raises(RunError, match=r"did not answer within 0\.3 s"):
         snapshot.take(control, str(tmp_path / "run"))
     assert control.requests() == []
