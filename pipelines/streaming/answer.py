@@ -78,7 +78,7 @@ class _AnswerTasksFn(beam.DoFn):
         else:
             skills.write(envelope)
             table = board.learn(unpack_skills(envelope), now)
-            kept.put_back()
+            self._keep(kept, None, False)  # or a rollback to before this model would find the board that has learned it
         if table is not None:
             self._given.inc(table.num_rows)
             yield "scores", to_bytes(table.replace_schema_metadata({ARRIVED: str(arrived_us)}))

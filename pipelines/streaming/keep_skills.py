@@ -60,17 +60,29 @@ class KeepSkills(beam.PTransform):
 
 
 class _Desk:
-    """What the stage has at hand beside the ledger: requests under way, and what readers report."""
+    """What the stage has at hand beside the ledger: requests under way, and what readers report.
 
-    def __init__(self, keeper: SkillKeeper) -> None:
+    A snapshot under way is forgotten in a restart, and asked for again by whoever wanted it. A request to end is not.
+    """
+
+    def __init__(self, keeper: SkillKeeper, note: dict[str, Any]) -> None:
         self.keeper = keeper
-        self.asked: dict[str, set[int]] = {}
-        self.after: dict[str, list[bytes]] = {}
-        self.draining: Marker | None = None
-        self.counts: Counter[str] = Counter()
+        self.asked: dict[tuple[str, str], set[int]] = {
+            (DRAIN, request): set(shards) for request, shards in note.get("drains", {}).items()
+        }
+        self.after: dict[tuple[str, str], list[bytes]] = {}
+        self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
+        self.counts: Counter[str] = Counter(note.get("counts", {}))
         self.lag: dict[str, int] = {}
         self.told_at = 0.0
         self.last: Solution | None = None
+
+    def note(self) -> dict[str, Any]:
+        """What must not be lost, beside the ledger."""
+        drains = {request: sorted(shards) for (kind, request), shards in self.asked.items() if kind == DRAIN}
+        draining = "" if self.draining is None else self.draining.id
+        known = {"version": self.keeper.version, "revision": self.keeper.revision, "counts": dict(self.counts)}
+        return {**known, "drains": drains, "draining": draining}
 
 
 class _KeepSkillsFn(beam.DoFn):
@@ -108,10 +120,7 @@ class _KeepSkillsFn(beam.DoFn):
                 self._reported(kept.value, json.loads(envelope[1:]))
         armed = kept.note.get("armed", False)
         kept.note["armed"] = True
-        if changes or not armed:
-            self._keep(kept, join(changes) if changes else None)
-        else:
-            kept.put_back()
+        self._keep(kept, join(changes) if changes else None)
         if not armed:
             set_timer(timer, now)
 
@@ -158,12 +167,11 @@ class _KeepSkillsFn(beam.DoFn):
             for change in split_envelopes(frame):
                 keeper.add(change, time.time())
         keeper.version, keeper.revision = note.get("version", 0), note.get("revision", 0)
-        return _Desk(keeper)
+        return _Desk(keeper, note)
 
     def _keep(self, kept: Kept[_Desk], frame: bytes | None) -> None:
-        keeper = kept.value.keeper
-        kept.note.update(version=keeper.version, revision=keeper.revision)
-        kept.keep(frame, lambda: join([keeper.ledger.to_bytes()]))
+        kept.note.update(kept.value.note())
+        kept.keep(frame, lambda: join([kept.value.keeper.ledger.to_bytes()]))
 
     def _add(self, desk: _Desk, envelope: bytes, now: float) -> None:
         """Adds a change; those that come behind a shard's part of a snapshot are noted."""
@@ -174,12 +182,13 @@ class _KeepSkillsFn(beam.DoFn):
                 desk.after.setdefault(request, []).append(change)
 
     def _asked(self, desk: _Desk, marker: Marker) -> None:
-        heard = desk.asked.setdefault(marker.id, set())
+        request = (marker.kind, marker.id)
+        heard = desk.asked.setdefault(request, set())
         heard.add(marker.sender)
         if len(heard) < self._shards:
             return
-        del desk.asked[marker.id]
-        after = desk.after.pop(marker.id, [])
+        del desk.asked[request]
+        after = desk.after.pop(request, [])
         if marker.kind == DRAIN:
             desk.draining = marker
         elif marker.kind == SNAPSHOT:

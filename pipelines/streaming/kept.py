@@ -15,6 +15,8 @@ from typing import Any, Generic, TypeVar
 from apache_beam import coders
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
 
+from pipelines.errors import RunError
+
 CELL = ReadModifyWriteStateSpec("cell", coders.BytesCoder())
 BAG = BagStateSpec("frames", coders.BytesCoder())
 LAYOUT = 1
@@ -42,6 +44,11 @@ class Kept(Generic[Value]):
         data = cell.read()
         self._nonce = data[:_NONCE_BYTES] if data else b""
         self.note: dict[str, Any] = json.loads(data[_NONCE_BYTES:]) if data else {"layout": LAYOUT, "frames": 0}
+        if self.note["layout"] > LAYOUT:
+            raise RunError(
+                f"The stream's state has layout {self.note['layout']}; this crowdbeam knows {LAYOUT} and older ones. "
+                "Go on with the version that wrote it, or a newer one."
+            )
         with _lock:  # taken out: if this element fails, nobody finds it half changed
             nonce, value = _at_hand.pop(place, (b"", None))
         self.rebuilt = value is None or nonce != self._nonce

@@ -113,19 +113,19 @@ class _TrackTasksFn(beam.DoFn):
 
     def _asked(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
         """Does what is asked for when all readers have asked, and passes the request on."""
-        heard = kept.value.asked.setdefault(marker.id, set())
-        heard.add(marker.sender)
-        if len(heard) < self._rules.n_readers:
-            kept.put_back()
+        asked = kept.note.setdefault("asked", {})
+        heard = asked[marker.id] = sorted({*asked.get(marker.id, []), marker.sender})
+        if len(heard) == self._rules.n_readers:
+            del asked[marker.id]
+        kept.keep(None, kept.value.to_bytes)
+        if marker.id in asked:
             return
-        del kept.value.asked[marker.id]
         if marker.kind == BOOTSTRAP:
             yield from self._bootstrapped(shard, kept, marker)
             return
         if marker.kind == SNAPSHOT:
             frame = kept.value.table.block().to_bytes()
             write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
-        kept.put_back()
         onward = pack_marker(Marker(marker.kind, marker.id, marker.folder, shard))
         yield beam.pvalue.TaggedOutput("changes", onward)
 
@@ -136,8 +136,6 @@ class _TrackTasksFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput("changes", CHANGES + bytes(4) + read_frame(residue))
         if len(block):
             yield from self._events(shard, kept, block)
-        else:
-            kept.put_back()
 
 
 def read_frame(path: str) -> bytes:
