@@ -18,6 +18,7 @@ _FLINK = {
     # Without it a job may stand still while its checkpoints go on.
     "--finish_bundle_before_checkpointing": None,
 }
+_ON_FLINK = ("portable", "flink")
 _EMBEDDED = "embed"
 _USE = (
     "use --runner=PrismRunner on one machine, or a Flink cluster: "
@@ -35,13 +36,13 @@ def with_streaming_flags(beam_args: Sequence[str]) -> list[str]:
     """
     args = list(beam_args)
     name = _last(args, "--runner")
-    kind = name.rpartition(".")[2].lower().removesuffix("runner")
+    kind = _kind(name)
     if kind == "prism":
         added = _absent(args, {_STREAMING: None})
         if _PRISM_EXPERIMENT not in _experiments(args):
             added.append(f"--experiments={_PRISM_EXPERIMENT}")
         return [*args, *added, *_absent(args, _PRISM)]
-    if kind in ("portable", "flink"):
+    if kind in _ON_FLINK:
         if _last(args, "--job_endpoint") == _EMBEDDED:
             raise InvalidSettingError(f"--job_endpoint={_EMBEDDED} cannot run a stream; {_USE}.")
         return [*args, *_absent(args, {_STREAMING: None, **_FLINK})]
@@ -49,6 +50,15 @@ def with_streaming_flags(beam_args: Sequence[str]) -> list[str]:
         return [*args, *_absent(args, {_STREAMING: None})]
     given = f"--runner={name} cannot run a stream" if name else "A stream needs a --runner that can run it"
     raise InvalidSettingError(f"{given}; {_USE}.")
+
+
+def runs_on_flink(beam_args: Sequence[str]) -> bool:
+    """Whether the arguments name a runner that sends jobs to Flink."""
+    return _kind(_last(beam_args, "--runner")) in _ON_FLINK
+
+
+def _kind(runner: str) -> str:
+    return runner.rpartition(".")[2].lower().removesuffix("runner")
 
 
 def _absent(args: Sequence[str], flags: Mapping[str, str | None]) -> list[str]:
