@@ -4,8 +4,8 @@ import http.client
 import json
 import sys
 from typing import Any
-from urllib.parse import urlsplit
 
+import grpc
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions
 
 from pipelines.errors import RunError
@@ -22,13 +22,25 @@ def name_job(options: PipelineOptions, name: str) -> str:
     return str(named.job_name)
 
 
+def state_of(result: Any) -> str:
+    """The state of a job, as Beam calls it; raises `RunError` when nobody can tell."""
+    try:
+        return str(result.state)
+    except grpc.RpcError as error:
+        raise RunError(
+            "Beam's job service no longer answers; the job may run on without it. See to it where the runner shows its "
+            "jobs; a job that was lost there can be gone on from its last checkpoint, with --savepoint_path."
+        ) from error
+
+
 def end_job(result: Any, options: PipelineOptions, *, on_flink: bool) -> None:
     """Ends a job; what cannot be ended is told, with what to do."""
     try:
-        if str(result.state) not in ENDED:
-            result.cancel()
-    except (RuntimeError, NotImplementedError, OSError, ValueError) as error:
-        _say(f"the job could not be cancelled: {error}")
+        if state_of(result) in ENDED:
+            return
+        result.cancel()
+    except (RuntimeError, NotImplementedError, OSError, ValueError, grpc.RpcError, RunError) as error:
+        _say(f"the job could not be cancelled: {' '.join(str(error).split())[:300]}")
     if on_flink:
         _end_on_flink(options)
 
@@ -36,12 +48,10 @@ def end_job(result: Any, options: PipelineOptions, *, on_flink: bool) -> None:
 def _end_on_flink(options: PipelineOptions) -> None:
     name = options.view_as(GoogleCloudOptions).job_name
     master = options.view_as(FlinkRunnerOptions).flink_master or ""
-    address = urlsplit(master if "//" in master else f"//{master}").netloc
+    address = master.rpartition("//")[2].rstrip("/")
     by_hand = f"end it with `flink cancel`: it is called {name}"
-    if ":" not in address:
-        _say(
-            f"the job stays in Flink, and waits there without reading; {by_hand}. With --flink_master=HOST:PORT it ends."
-        )
+    if ":" not in address:  # "[auto]" and "[local]" are no addresses
+        _say(f"the job stays in Flink, where it reads nothing; {by_hand}. With --flink_master=HOST:PORT it ends.")
         return
     try:
         jobs = _ask(address, "/jobs/overview")["jobs"]

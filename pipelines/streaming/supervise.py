@@ -26,7 +26,7 @@ from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
 from pipelines.streaming.control import Control, write_json
-from pipelines.streaming.ending import ENDED, end_job, name_job
+from pipelines.streaming.ending import ENDED, end_job, name_job, state_of
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.runner_flags import runs_on_flink, with_streaming_flags
 from pipelines.streaming.settings import StreamSettings
@@ -138,7 +138,7 @@ def _signals() -> Iterator[threading.Event]:
 def _watch(result: Any, control: Control, watch: Watcher, asked: threading.Event) -> bool:
     """Returns when the stream is to end: True when it was asked to, False when its job was stopped at a savepoint."""
     while not asked.wait(_PAUSE_S):
-        state = str(result.state)
+        state = state_of(result)
         if state == "DONE":
             return False
         if state in ENDED:
@@ -167,7 +167,7 @@ def _drained(result: Any, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
     wanted = plan.shards * len(plan.sinks)
     until = time.monotonic() + PATIENCE_S
     while control.n_finished(marker) < wanted:
-        if str(result.state) in ENDED or time.monotonic() > until:
+        if state_of(result) in ENDED or time.monotonic() > until:
             raise RunError("The stream could not answer everything it had read before it ended; start it again.")
         time.sleep(_PAUSE_S)
         watch(control.status())
