@@ -8,6 +8,12 @@ from pipelines.aggregate import AggregateLabels
 from pipelines.batch import BatchPlan, build
 from pipelines.inputs import InputPlan
 from pipelines.settings import AggregateSettings, BatchSettings
+from pipelines.sinks.targets import sink_of
+from pipelines.sinks.write import WriteRows
+from pipelines.sources.kafka import kafka_source_of
+from pipelines.stream import StreamPlan
+from pipelines.stream import build as build_stream
+from pipelines.streaming.control import Control
 
 GOLDEN = Path(__file__).parent / "step_names"
 
@@ -46,3 +52,12 @@ def test_the_steps_of_the_batch_road_keep_their_names():
     settings = BatchSettings(("labels.csv",), "run", AggregateSettings(shards=2))
     build(pipeline, BatchPlan(settings, InputPlan((), (), 0), {}, "run/_staging", True))
     assert_golden("batch", pipeline)
+
+
+def test_the_steps_of_the_stream_keep_their_names():
+    pipeline = beam.Pipeline("FnApiRunner")
+    texts = {"Sink0": "kafka://localhost:9092/out", "Sink1": "postgres://me@localhost/crowd"}
+    sinks = tuple((name, WriteRows(sink_of(text))) for name, text in texts.items())
+    source = kafka_source_of("kafka://localhost:9092/labels", readers=2)
+    build_stream(pipeline, StreamPlan(source, sinks, Control("control")))
+    assert_golden("stream", pipeline)
