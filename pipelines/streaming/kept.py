@@ -5,8 +5,8 @@ them. The object made of the frames stays in this process, with the number it be
 object is current. After a rollback, a retry or a move to another worker they differ, and the object is made anew.
 Appending costs what the change costs; when frames are many they are replaced by one of the whole.
 
-Layouts of the state: 1, without counts of what was sent and received, which then begin at 0, and with models that do not
-tell them; 2, with both.
+Layouts of the state: 1, without counts of what was sent and received, which then begin at 0, and with models that do
+not tell them; 2, with both.
 """
 
 import json
