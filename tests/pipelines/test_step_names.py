@@ -1,13 +1,19 @@
 """Step names are an API once a stream runs: a change here is a change for whoever watches or resumes a job."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
 
+from pipelines import stream
 from pipelines.aggregate import AggregateLabels
 from pipelines.batch import BatchPlan, build
 from pipelines.inputs import InputPlan
 from pipelines.settings import AggregateSettings, BatchSettings
+from pipelines.sinks.kafka import KafkaTarget
+from pipelines.sinks.write import WriteRows
+from pipelines.streaming.settings import StreamSettings
+from pipelines.streaming.supervise import plan_of
 
 GOLDEN = Path(__file__).parent / "step_names"
 
@@ -46,3 +52,14 @@ def test_the_steps_of_the_batch_road_keep_their_names():
     settings = BatchSettings(("labels.csv",), "run", AggregateSettings(shards=2))
     build(pipeline, BatchPlan(settings, InputPlan((), (), 0), {}, "run/_staging", True))
     assert_golden("batch", pipeline)
+
+
+def test_the_steps_of_the_stream_keep_their_names(tmp_path):
+    folders = {name: tmp_path / name for name in ("source", "sink", "rejects", "control")}
+    folders["source"].mkdir()
+    source, sink, rejects, control = map(str, folders.values())
+    plan = plan_of(StreamSettings(source, (sink,), control, rejects))
+    topics = ("Sink1", WriteRows(KafkaTarget("localhost:1", "crowd")))
+    pipeline = beam.Pipeline("FnApiRunner")
+    stream.build(pipeline, replace(plan, sinks=(*plan.sinks, topics)))
+    assert_golden("stream", pipeline)
