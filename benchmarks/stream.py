@@ -27,7 +27,7 @@ from engines.prism import Prism
 from pipelines.streaming.control import Control
 
 PAGE = ROOT / "docs" / "stream-benchmarks.md"
-BACKLOG, STARTING_S = 1_000_000, 20
+BACKLOG, WARM_UP = 1_000_000, 1_000
 TICK = os.sysconf("SC_CLK_TCK")
 _TOPIC = {"message_timestamp_type": "LogAppendTime"}
 
@@ -195,14 +195,14 @@ def sustained(bench: Bench, name: str, rate: int, seconds: float) -> None:
         job = start(bench, engine, case)
         try:
             words = [bench.kafka.bootstrap, f"labels-{case}", str(n_events), str(rate)]
-            time.sleep(STARTING_S)
+            warm_up(bench, job)
             producer = subprocess.Popen([sys.executable, "-m", "benchmarks.stream_load", *words], cwd=ROOT)
             before = cpu_s(python_pids(name, engine, job))
             while producer.poll() is None:
                 time.sleep(1)
                 lags.append(sum(job.status().get("lag", {}).values()))
             cpu = cpu_s(python_pids(name, engine, job)) - before
-            job.wait(lambda s: s["events"] >= n_events and s["settled"], 120)
+            job.wait(lambda s: s["events"] >= n_events + WARM_UP and s["settled"], 120)
         finally:
             job.end()
     ages = answer_ages(bench, job)
@@ -228,6 +228,12 @@ def answer_ages(bench: Bench, job: Job) -> list[float]:
     return ages
 
 
+def warm_up(bench: Bench, job: Job) -> None:
+    """Waits until the stream reads."""
+    load(bench, job.topic, WARM_UP, 0)
+    job.wait(lambda s: s["events"] >= WARM_UP, 180)
+
+
 def slow(bench: Bench, seconds: float, rate: int = 10) -> None:
     """A low rate for long: what grows?"""
     case = "slow"
@@ -236,8 +242,8 @@ def slow(bench: Bench, seconds: float, rate: int = 10) -> None:
         job = start(bench, engine, case)
         try:
             words = [bench.kafka.bootstrap, f"labels-{case}", str(int(rate * seconds)), str(rate)]
-            time.sleep(STARTING_S)
             producer = subprocess.Popen([sys.executable, "-m", "benchmarks.stream_load", *words], cwd=ROOT)
+            job.wait(lambda s: s["first_read_at_s"] > 0, 180)
             (job_id,) = [one["jid"] for one in engine.jobs() if one["state"] == "RUNNING"]
             marks = []
             while producer.poll() is None:

@@ -89,6 +89,7 @@ class _Desk:
         self.behind = False
         self.told_at = self.read_at_s = 0.0
         self.last: Solution | None = None
+        self.worst: list[str] = []
 
     def has_caught_up(self, now_s: float) -> bool:
         """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
@@ -286,6 +287,8 @@ def _status(desk: _Desk) -> dict[str, Any]:
         solved = desk.last.solved
         status["model_events"] = desk.last.skills.n_events
         status["graph"] = solved.counts()
-        sure = sorted(zip(solved.high.tolist(), solved.fit.workers.tolist(), strict=True))[:_WORST]
-        status["worst_workers"] = [worker for _, worker in sure if worker]
+        if solved.intervals is not None:
+            high = solved.intervals[1].tolist()
+            desk.worst = [worker for _, worker in sorted(zip(high, solved.fit.workers.tolist(), strict=True)) if worker]
+        status["worst_workers"] = desk.worst[:_WORST]
     return status

@@ -78,7 +78,7 @@ class Writer:
     def pass_interval(self):
         self.now = self.state.due_at
         self.state.due_at = None
-        self._fn.write_due(self.state, Cell(self.state))
+        list(self._fn.write_due(self.state, Cell(self.state)))
 
 
 def manifest(folder, number=0):

@@ -30,7 +30,8 @@ class Crowd:
     """A table of labels whose changes go to a keeper."""
 
     def __init__(self, **rules):
-        self.keeper, self.table, self.orders = SkillKeeper(SkillRules(**rules)), LabelTable(), Orders()
+        self.keeper = SkillKeeper(SkillRules(**{"skills_every_s": 0.0, **rules}))
+        self.table, self.orders = LabelTable(), Orders()
 
     def say(self, now, *events):
         block = block_of([Event(*event) for event in events])
@@ -146,6 +147,18 @@ def test_a_skill_is_given_again_when_it_changes_by_more_than_emit_if():
     assert skills_of(eager.solve(NOW + 2).rows).keys() == {"ann", "bob", "cem"}
     assert skills_of(lazy.solve(NOW + 2).rows) == {}
     assert skills_of(lazy.solve(NOW + 3, settled=True).rows).keys() == {"ann", "bob", "cem"}, "settled ones are exact"
+
+
+def test_skills_and_verdicts_come_at_their_own_pace_and_models_in_between():
+    crowd = Crowd(skills_every_s=10.0)
+    rows = []
+    for second in range(0, 24, 4):
+        crowd.say(NOW + second, *triangle(seed=second, time=second))
+        solution = crowd.solve(NOW + second)
+        assert solution.skills.version == len(rows) + 1, "answers always get a model"
+        rows.append(solution.rows is not None)
+    assert rows == [True, False, False, True, False, False]
+    assert crowd.solve(NOW + 24, settled=True).rows is not None, "a settled one has all"
 
 
 def test_a_worker_who_loses_all_labels_gets_a_row_that_says_so_once():
