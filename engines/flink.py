@@ -86,6 +86,7 @@ class Flink:
             "--environment_type=EXTERNAL",
             f"--environment_config={LOOPBACK}:{self.ports.pool}",
             f"--parallelism={parallelism}",
+            f"--flink_master={LOOPBACK}:{self.ports.rest}",
         ]
         if not streaming:
             return args

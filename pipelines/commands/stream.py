@@ -32,7 +32,7 @@ examples:
 Any other option is Beam's. Without --runner the stream runs on Prism, on this machine.
 
 exit codes:
-    0  done; the stream was asked to end, and everything read is answered
+    0  done; the stream was asked to end, and everything read is answered, or its job was stopped at a savepoint
     1  the stream failed; what was written stays
     2  bad usage, settings, source or sink; nothing was run
 """
@@ -206,6 +206,8 @@ def _run_in(control: str, args: Namespace, beam_args: Sequence[str]) -> int:
         status = supervise.run(settings, beam_args, line.see, begun)
     if args.json:
         write_out(json.dumps(status, ensure_ascii=False))
+    elif status["ended"] == "stopped":
+        write_out("The job was stopped; to go on from its savepoint, give the savepoint's path to --savepoint_path.")
     elif not args.quiet:
         write_out(f"{status.get('events', 0):,} events read and answered; model {status.get('model_version', 0)}.")
     return 0

@@ -15,9 +15,11 @@ from typing import Any, Generic, TypeVar
 from apache_beam import coders
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
 
+from pipelines.errors import RunError
+
 CELL = ReadModifyWriteStateSpec("cell", coders.BytesCoder())
 BAG = BagStateSpec("frames", coders.BytesCoder())
-LAYOUT = 1
+LAYOUT = 2  # 1: without the counts of what was sent and received, which begin at 0 then
 _NONCE_BYTES = 8
 _MANY_FRAMES = 256
 
@@ -42,6 +44,11 @@ class Kept(Generic[Value]):
         data = cell.read()
         self._nonce = data[:_NONCE_BYTES] if data else b""
         self.note: dict[str, Any] = json.loads(data[_NONCE_BYTES:]) if data else {"layout": LAYOUT, "frames": 0}
+        if self.note["layout"] > LAYOUT:
+            raise RunError(
+                f"The stream's state has layout {self.note['layout']}; this crowdbeam knows {LAYOUT} and older ones. "
+                "Go on with the version that wrote it, or a newer one."
+            )
         with _lock:  # taken out: if this element fails, nobody finds it half changed
             nonce, value = _at_hand.pop(place, (b"", None))
         self.rebuilt = value is None or nonce != self._nonce
@@ -57,7 +64,7 @@ class Kept(Generic[Value]):
                 self._bag.clear()
                 frame, self.note["frames"] = whole(), 1
             self._bag.add(frame)
-        self._nonce = os.urandom(_NONCE_BYTES)
+        self._nonce, self.note["layout"] = os.urandom(_NONCE_BYTES), LAYOUT
         self._cell.write(self._nonce + json.dumps(self.note).encode())
         self.put_back()
 

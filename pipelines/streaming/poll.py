@@ -131,7 +131,8 @@ class _PollFn(beam.DoFn):
 
     def setup(self) -> None:
         self._readers: dict[int, Reader] = {}
-        self._looked_at = self._confirmed_at = 0.0
+        self._looked_at = 0.0
+        self._confirmed_at: dict[int, float] = {}
         self._requests: list[Marker] = []
         self._watermark: dict[int, int] = {}
 
@@ -177,8 +178,8 @@ class _PollFn(beam.DoFn):
         reader = self._readers.get(number)
         if reader is None:
             reader = self._readers[number] = self._source.reader(number)
-        if position and now - self._confirmed_at > _CONFIRM_EVERY_S:
-            self._confirmed_at = now
+        if position and now - self._confirmed_at.get(number, 0.0) > _CONFIRM_EVERY_S:
+            self._confirmed_at[number] = now
             reader.confirm(position)
         return reader
 

@@ -18,6 +18,7 @@ _FLINK = {
     # Without it a job may stand still while its checkpoints go on.
     "--finish_bundle_before_checkpointing": None,
 }
+_ON_FLINK = ("portable", "flink")
 _EMBEDDED = "embed"
 _USE = (
     "use --runner=PrismRunner on one machine, or a Flink cluster: "
@@ -35,13 +36,13 @@ def with_streaming_flags(beam_args: Sequence[str]) -> list[str]:
     """
     args = list(beam_args)
     name = _last(args, "--runner")
-    kind = name.rpartition(".")[2].lower().removesuffix("runner")
+    kind = _kind(name)
     if kind == "prism":
         added = _absent(args, {_STREAMING: None})
         if _PRISM_EXPERIMENT not in _experiments(args):
             added.append(f"--experiments={_PRISM_EXPERIMENT}")
         return [*args, *added, *_absent(args, _PRISM)]
-    if kind in ("portable", "flink"):
+    if kind in _ON_FLINK:
         if _last(args, "--job_endpoint") == _EMBEDDED:
             raise InvalidSettingError(f"--job_endpoint={_EMBEDDED} cannot run a stream; {_USE}.")
         return [*args, *_absent(args, {_STREAMING: None, **_FLINK, **_workers(args)})]
@@ -55,6 +56,15 @@ def _workers(args: Sequence[str]) -> dict[str, str]:
     """As many Python processes on each machine as the job has parts: one process uses one core."""
     parallelism = _last(args, "--parallelism")
     return {"--sdk_worker_parallelism": parallelism} if parallelism else {}
+
+
+def runs_on_flink(beam_args: Sequence[str]) -> bool:
+    """Whether the arguments name a runner that sends jobs to Flink."""
+    return _kind(_last(beam_args, "--runner")) in _ON_FLINK
+
+
+def _kind(runner: str) -> str:
+    return runner.rpartition(".")[2].lower().removesuffix("runner")
 
 
 def _absent(args: Sequence[str], flags: Mapping[str, str | None]) -> list[str]:

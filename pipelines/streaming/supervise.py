@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import sys
 import threading
 import time
 import uuid
@@ -28,8 +27,9 @@ from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
 from pipelines.streaming.control import Control
+from pipelines.streaming.ending import ENDED, end_job, name_job, state_of
 from pipelines.streaming.envelopes import DRAIN, Marker
-from pipelines.streaming.runner_flags import with_streaming_flags
+from pipelines.streaming.runner_flags import runs_on_flink, with_streaming_flags
 from pipelines.streaming.settings import StreamSettings
 from pipelines.streaming.skill_keeping import SkillRules
 from pipelines.streaming.tracking import TrackRules
@@ -37,7 +37,6 @@ from pipelines.streaming.tracking import TrackRules
 PATIENCE_S = 120.0
 _PAUSE_S = 0.2
 _US = 1_000_000
-_ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
 
 Watcher = Callable[[dict[str, Any] | None], None]
 
@@ -48,10 +47,12 @@ def run(
     """Runs a stream until a signal ends it; returns its last status.
 
     `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
+    In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
     flags = with_streaming_flags(_with_runner(beam_args))
     plan = plan_of(settings)
     options = options_of(flags)
+    name_job(options, f"crowdbeam-{plan.job[:12]}")
     pipeline = beam.Pipeline(options=options)
     build(pipeline, plan)
     with _signals() as asked:
@@ -59,10 +60,11 @@ def run(
         if begun is not None:
             begun()
         try:
-            _watch(result, plan.control, watch, asked)
-            return _drained(result, plan, watch, asked)
+            if not _watch(result, plan.control, watch, asked):
+                return {**(plan.control.status() or {}), "ended": "stopped"}
+            return {**_drained(result, plan, watch), "ended": "drained"}
         finally:
-            _cancel(result)
+            end_job(result, options, on_flink=runs_on_flink(flags))
 
 
 def plan_of(settings: StreamSettings) -> StreamPlan:
@@ -142,14 +144,21 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _watch(result: Any, control: Control, watch: Watcher, asked: threading.Event) -> None:
+def _watch(result: Any, control: Control, watch: Watcher, asked: threading.Event) -> bool:
+    """Returns when the stream is to end: True when it was asked to, False when its job was stopped at a savepoint."""
     while not asked.wait(_PAUSE_S):
-        state = str(result.state)
-        if state in _ENDED:
-            raise RunError(f"The Beam job ended as {state}; what was written so far stays. {_why(result)}".strip())
+        state = state_of(result)
+        if state == "DONE":
+            return False
+        if state in ENDED:
+            raise RunError(
+                f"The Beam job ended as {state}; what was written so far stays. {_why(result)} "
+                "Where its runner keeps checkpoints, give the last one's path to --savepoint_path to go on from there."
+            )
         if any(marker.kind == DRAIN for marker in control.requests()):
-            return
+            return True
         watch(control.status())
+    return True
 
 
 def _why(result: Any) -> str:
@@ -160,14 +169,14 @@ def _why(result: Any) -> str:
     return " ".join(last.splitlines()[-1:])[:300]
 
 
-def _drained(result: Any, plan: StreamPlan, watch: Watcher, asked: threading.Event) -> dict[str, Any]:
+def _drained(result: Any, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
     """Asks the stream to stop reading and to answer all it has read, and waits for that."""
     control = plan.control
     marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
     wanted = (plan.shards + 1) * len(plan.sinks)  # each shard's answers, and the skills
     until = time.monotonic() + PATIENCE_S
     while control.n_finished(marker) < wanted:
-        if str(result.state) in _ENDED or time.monotonic() > until:
+        if state_of(result) in ENDED or time.monotonic() > until:
             raise RunError("The stream could not answer everything it had read before it ended; start it again.")
         time.sleep(_PAUSE_S)
         watch(control.status())
@@ -179,11 +188,3 @@ def drain(control: Control) -> Marker:
     marker = Marker(DRAIN, f"drain-{uuid.uuid4().hex[:12]}")
     control.request(marker)
     return marker
-
-
-def _cancel(result: Any) -> None:
-    """Ends the job; a runner that is gone already needs no end."""
-    try:
-        result.cancel()
-    except (RuntimeError, NotImplementedError, OSError, ValueError) as error:
-        sys.stderr.write(f"crowdbeam: the job could not be cancelled: {error}\n")

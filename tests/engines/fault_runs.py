@@ -2,14 +2,13 @@
 
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
 import pyarrow as pa
 import pytest
-from stream_runs import SCORE, StreamRun, assert_equal_answers, batch_of, topic_rows, wait_for_answers
+from stream_runs import SCORE, StreamRun, assert_equal_answers, batch_of, produce, topic_rows, wait_for_answers
 
 from pipelines.run_tables import read_table
 from pipelines.solve import edge_tables
@@ -29,12 +28,13 @@ class Scene:
     postgres: object
     folder: Path
 
+    def __post_init__(self):
+        self.kafka.create_topic(self.name, 4)
+
     @classmethod
     def of(cls, request, kafka, postgres, folder):
-        """The scene of a test, by its name; the topic is made."""
-        name = request.node.name.removeprefix("test_").replace("_", "-")[:60]
-        kafka.create_topic(name, 4)
-        return cls(name, kafka, postgres, folder)
+        """The scene of a test, by its name."""
+        return cls(request.node.name.removeprefix("test_").replace("_", "-")[:60], kafka, postgres, folder)
 
     @property
     def words(self):
@@ -48,16 +48,25 @@ class Scene:
         return StreamRun([*self.words, *beam_args], self.folder / life)
 
     def n_messages(self):
-        """How many messages the topic holds."""
+        """How many messages were sent to the topic."""
         from confluent_kafka import Consumer, TopicPartition
 
         consumer = Consumer({"bootstrap.servers": self.kafka.bootstrap, "group.id": "count"})
         try:
             parts = consumer.list_topics(self.name, 10).topics[self.name].partitions
-            bounds = [consumer.get_watermark_offsets(TopicPartition(self.name, part), 10) for part in parts]
+            return sum(consumer.get_watermark_offsets(TopicPartition(self.name, part), 10)[1] for part in parts)
         finally:
             consumer.close()
-        return sum(high - low for low, high in bounds)
+
+    def forget_messages(self):
+        """Deletes all messages that were sent; their offsets stay used."""
+        from confluent_kafka import OFFSET_END, TopicPartition
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap})
+        parts = [TopicPartition(self.name, part, OFFSET_END) for part in range(4)]
+        for answer in admin.delete_records(parts).values():
+            answer.result(30)
 
     def rows(self, table, columns, key):
         """The rows of a table in Postgres."""
@@ -94,21 +103,15 @@ class Scene:
         return [places[value] for value in values]
 
 
-@contextmanager
-def load(scene, events, avro=False):
-    """Sends events from a thread, each exactly once even when the broker goes away; joins it at the end."""
-    thread = _Producing(scene, events.avro_messages() if avro else events.messages())
-    thread.start()
-    yield thread
-    thread.finish()
+class Load(threading.Thread):
+    """Sends events from a thread, each exactly once even when the broker goes away."""
 
-
-class _Producing(threading.Thread):
-    def __init__(self, scene, messages):
+    def __init__(self, scene, events, avro=False):
         super().__init__(daemon=True)
-        self._scene, self._messages = scene, messages
+        self._scene, self._messages = scene, events.avro_messages() if avro else events.messages()
         self.left = 1
         self.sent = 0
+        self.start()
 
     def run(self):
         from confluent_kafka import Producer
@@ -131,6 +134,7 @@ class _Producing(threading.Thread):
             self.join(0.05)
 
     def finish(self):
+        """Returns when everything is sent."""
         self.join(240)
         assert self.left == 0
 
@@ -164,6 +168,16 @@ class Watched:
             self.fallen += [task for task, revision in known.items() if now.get(task, -1) < revision]
             self.looks += 1
             known = now
+
+
+def begin(scene, flink, run, events):
+    """Waits until the stream has read some events, and has a checkpoint of them; returns its job."""
+    produce(scene.kafka.bootstrap, scene.name, events)
+    run.wait(lambda status: status["events"] == len(events), "first events")
+    job = running_job(flink)
+    n_before = flink.checkpoint(job).count if flink.checkpoint(job) else 0
+    wait_for("checkpoint", lambda: (found := flink.checkpoint(job)) and found.count > n_before)
+    return job
 
 
 def running_job(flink, seconds=60.0):

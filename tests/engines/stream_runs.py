@@ -45,6 +45,10 @@ class Events:
     def part(self, chosen):
         return Events(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
+    def split(self, n_first):
+        """The first events, and the others."""
+        return self.part(slice(n_first)), self.part(slice(n_first, None))
+
     def messages(self):
         """Keys and JSON values."""
         for task, worker, label, at, gone in zip(

@@ -1,11 +1,10 @@
 """On Flink the stream survives what is killed under it: every event counts once, the sinks end as the batch does."""
 
 import pytest
-from fault_runs import Scene, Watched, assert_exact, load, restored, running_job, wait_for
+from fault_runs import Load, Scene, Watched, assert_exact, begin, restored, wait_for
 from stream_runs import make_events
 
-N_EVENTS = 60_000
-FAULT_AT = 20_000
+N_EVENTS, N_FIRST, N_BEFORE = 50_000, 2000, 16_000
 
 
 @pytest.fixture
@@ -15,17 +14,18 @@ def scene(request, kafka, postgres, flink, tmp_path):
 
 
 def under_load(scene, flink, fault):
-    """Runs a stream under load; in the middle of it `fault(job)` happens. Returns the job and what `fault` returned."""
+    """Runs a stream; under load `fault(job)` happens. Returns the job, and what `fault` returned."""
     events = make_events(N_EVENTS)
-    with scene.stream(flink.beam_args()) as run, Watched(scene) as watched, load(scene, events) as sent:
-        run.wait(lambda status: status["events"] > 0, "first events")
-        job = running_job(flink)
-        wait_for("checkpoint", lambda: flink.checkpoint(job))
-        sent.wait(FAULT_AT)
+    first, others = events.split(N_FIRST)
+    with scene.stream(flink.beam_args()) as run, Watched(scene) as watched:
+        job = begin(scene, flink, run, first)
+        sent = Load(scene, others)
+        sent.wait(N_BEFORE)
         found = fault(job)
         sent.finish()
         assert_exact(scene, run, events)
         assert run.drain() == 0
+    wait_for("end of the job", lambda: flink.job(job)["state"] == "CANCELED")
     assert watched.looks
     assert not watched.fallen
     return job, found

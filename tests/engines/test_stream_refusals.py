@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from fault_runs import Scene, assert_exact, load, wait_for
+from fault_runs import Load, Scene, assert_exact, wait_for
 from stream_runs import COMMAND, make_events, topic_rows
 
 from engines.processes import free_port
@@ -49,7 +49,8 @@ def test_a_sink_that_cannot_be_reached_is_refused(sink, tmp_path):
 def test_broken_messages_go_to_the_rejects_and_the_stream_goes_on(request, kafka, postgres, prism, tmp_path):
     scene = Scene.of(request, kafka, postgres, tmp_path)
     events = make_events(N_EVENTS)
-    with scene.stream(prism.beam_args(streaming=True)) as run, load(scene, events) as sent:
+    with scene.stream(prism.beam_args(streaming=True)) as run:
+        sent = Load(scene, events)
         sent.wait(N_EVENTS // 3)
         places = scene.send(list(BROKEN))
         sent.finish()
@@ -67,7 +68,8 @@ def test_messages_of_an_unknown_schema_go_to_the_rejects(request, kafka, postgre
     events = make_events(N_EVENTS)
     strange = [b"\xc3\x01" + bytes(8) + b"\x02t", b"\xc3\x01" + b"\x07" * 8 + b"\x04t1\x04w1"]
     args = [*prism.beam_args(streaming=True), "--message-format", "avro"]
-    with scene.stream(args) as run, load(scene, events, avro=True) as sent:
+    with scene.stream(args) as run:
+        sent = Load(scene, events, avro=True)
         sent.wait(N_EVENTS // 3)
         places = scene.send(strange)
         sent.finish()

@@ -1,0 +1,79 @@
+"""Ending a job: through Beam, and on Flink through Flink itself, since Beam's job server there only forgets the job."""
+
+import http.client
+import json
+import sys
+from typing import Any
+
+import grpc
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions
+
+from pipelines.errors import RunError
+
+ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
+_GONE = ("CANCELED", "FAILED", "FINISHED")
+_TIMEOUT_S = 10.0
+
+
+def name_job(options: PipelineOptions, name: str) -> str:
+    """Gives the job a name, unless it has one, so that it can be found in Flink; returns it."""
+    named = options.view_as(GoogleCloudOptions)
+    named.job_name = named.job_name or name
+    return str(named.job_name)
+
+
+def state_of(result: Any) -> str:
+    """The state of a job, as Beam calls it; raises `RunError` when nobody can tell."""
+    try:
+        return str(result.state)
+    except grpc.RpcError as error:
+        raise RunError(
+            "Beam's job service no longer answers; the job may run on without it. See to it where the runner shows its "
+            "jobs; a job that was lost there can be gone on from its last checkpoint, with --savepoint_path."
+        ) from error
+
+
+def end_job(result: Any, options: PipelineOptions, *, on_flink: bool) -> None:
+    """Ends a job; what cannot be ended is told, with what to do."""
+    try:
+        if state_of(result) in ENDED:
+            return
+        result.cancel()
+    except (RuntimeError, NotImplementedError, OSError, ValueError, grpc.RpcError, RunError) as error:
+        _say(f"the job could not be cancelled: {' '.join(str(error).split())[:300]}")
+    if on_flink:
+        _end_on_flink(options)
+
+
+def _end_on_flink(options: PipelineOptions) -> None:
+    name = options.view_as(GoogleCloudOptions).job_name
+    master = options.view_as(FlinkRunnerOptions).flink_master or ""
+    address = master.rpartition("//")[2].rstrip("/")
+    by_hand = f"end it with `flink cancel`: it is called {name}"
+    if ":" not in address:  # "[auto]" and "[local]" are no addresses
+        _say(f"the job stays in Flink, where it reads nothing; {by_hand}. With --flink_master=HOST:PORT it ends.")
+        return
+    try:
+        jobs = _ask(address, "/jobs/overview")["jobs"]
+        for job in jobs:
+            if job["name"] == name and job["state"] not in _GONE:
+                _ask(address, f"/jobs/{job['jid']}?mode=cancel", "PATCH")
+    except (OSError, http.client.HTTPException, ValueError, RunError) as error:
+        _say(f"Flink at {address} cannot be asked to end the job ({error}); {by_hand}.")
+
+
+def _ask(address: str, path: str, method: str = "GET") -> Any:
+    connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_S)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        text = answer.read()
+    finally:
+        connection.close()
+    if answer.status >= http.client.BAD_REQUEST:
+        raise RunError(f"it answers with {answer.status}")
+    return json.loads(text) if text else None
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"crowdbeam: {sentence}\n")
