@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 JOBS ?= 2
 
-.PHONY: help setup demo test check fix bench engines flink-up flink-down kafka-up kafka-down upgrade clean
+.PHONY: help setup demo stream-demo test check fix bench engines flink-up flink-down kafka-up kafka-down upgrade clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY)  ## make .venv with every locked dependency (quick when it is there)
 
@@ -25,6 +25,10 @@ $(READY): $(LOCK) pyproject.toml
 
 demo: setup  ## simulate a crowd, aggregate it, compare with the hidden truth
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+stream-demo: setup  ## a stream to look at: Kafka, Prism, a crowd with spammers, a minute of labels
+	@$(BIN)/python -m engines fetch kafka prism
+	@$(BIN)/python -m examples.stream_demo
 
 test: setup  ## every test, doctest and README example; those of an engine that cannot be had are skipped, not in CI
 	@$(BIN)/python -m engines fetch || test -z "$$CI"

@@ -14,6 +14,7 @@ any order.
 (array([0, 0, 1]), array([2, 2, 2]), array([-1,  2]))
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +57,14 @@ class _Pairs:
 
 
 def change_of(
-    task: Ints, worker: Ints, before: Ints, after: Ints, *, n_workers: int, n_classes: int, rank: Ints | None = None
+    task: Ints,
+    worker: Ints,
+    before: Ints,
+    after: Ints,
+    *,
+    n_workers: int,
+    n_classes: int,
+    rank: Callable[[], Ints] | None = None,
 ) -> EdgeChange:
     """What changed labels do to the counts.
 
@@ -67,7 +75,7 @@ def change_of(
         after: (labels,) class codes as they are now.
         n_workers: how many worker codes there are.
         n_classes: how many class codes there are.
-        rank: (workers,) the order of the worker ids, which decides what pairs of a very large task are counted.
+        rank: gives (workers,) the order of the worker ids, which decides what pairs of a very large task are counted.
     """
     starts = np.flatnonzero(np.diff(task, prepend=task[:1] - 1))
     size_of = np.diff(np.append(starts, len(task)))
@@ -81,10 +89,11 @@ def change_of(
     parts = [_changed_pairs(task, worker, before, after)]
     if sampled.any():
         huge = np.repeat(sampled, size_of)
+        order = np.arange(n_workers) if rank is None else rank()
         parts = [_changed_pairs(task[~huge], worker[~huge], before[~huge], after[~huge])]
         for label, sign in ((before, -1), (after, 1)):
             chosen = huge & (label >= 0)
-            parts += _counted(task[chosen], worker[chosen], label[chosen], sign, n_workers, n_classes, rank)
+            parts += _counted(task[chosen], worker[chosen], label[chosen], sign, n_workers, n_classes, order)
     by_class = np.bincount(after[is_], minlength=n_classes) - np.bincount(before[was], minlength=n_classes)
     return EdgeChange(
         np.concatenate([part.first for part in parts]),
@@ -129,10 +138,10 @@ def _changed_pairs(task: Ints, worker: Ints, before: Ints, after: Ints) -> _Pair
 
 
 def _counted(
-    task: Ints, worker: Ints, label: Ints, sign: int, n_workers: int, n_classes: int, rank: Ints | None
+    task: Ints, worker: Ints, label: Ints, sign: int, n_workers: int, n_classes: int, rank: Ints
 ) -> list[_Pairs]:
     """All pairs of some tasks, sampled where they are too many, added or taken away."""
-    order = np.lexsort([worker if rank is None else rank[worker], task])
+    order = np.lexsort([rank[worker], task])
     starts = np.flatnonzero(np.diff(task[order], prepend=task[order][:1] - 1))
     labels = TaskLabels(np.append(starts, len(order)), worker[order], label[order], n_workers, n_classes)
     parts = []

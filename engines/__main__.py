@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from engines.errors import EngineError
@@ -10,7 +11,12 @@ from engines.fetch import ENGINES, fetch
 from engines.processes import LOOPBACK, running, stop_by_pid_files
 from engines.versions import cache_folder
 
-_REST, _JOBS, _POOL, _KAFKA = 8081, 8099, 50000, 9092
+_PORTS = (
+    ("broker", 9092, "of Kafka"),
+    ("rest", 8081, "of Flink's page and REST service"),
+    ("job-endpoint", 8099, "of Beam's job server"),
+    ("pool", 50000, "of the Python workers"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,17 +25,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("fetch", help="fetch what is missing")
     one.add_argument("engines", nargs="*", default=["all"], help=f"{', '.join(ENGINES)} (default: all)")
-    for name, what in (("up", "start an engine, until it is stopped"), ("down", "stop it")):
-        commands.add_parser(name, help=what).add_argument("engine", choices=["flink", "kafka"])
+    one = commands.add_parser("up", help="start an engine, until it is stopped")
+    one.add_argument("engine", choices=["flink", "kafka"])
+    for name, port, what in _PORTS:
+        one.add_argument(f"--{name}", type=int, default=port, metavar="PORT", help=f"{what} (default: %(default)s)")
+    commands.add_parser("down", help="stop it").add_argument("engine", choices=["flink", "kafka"])
     args = parser.parse_args(argv)
     if args.command == "fetch":
         return _fetch(ENGINES if "all" in args.engines else args.engines)
-    return _guarded(lambda: (_up if args.command == "up" else _down)(args.engine))
+    return _guarded(lambda: _up(args) if args.command == "up" else _down(args.engine))
 
 
 def _fetch(wanted: Sequence[str]) -> int:
-    """Fetches each, also when one before it cannot be had."""
-    return max([_guarded(lambda engine=engine: fetch(engine, _say)) for engine in wanted])  # type: ignore[misc]
+    """Fetches all at once, for most of it is waiting; what cannot be had does not keep the others."""
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        return max(pool.map(lambda engine: _guarded(lambda: fetch(engine, _say)), wanted))
 
 
 def _guarded(action: Callable[[], object]) -> int:
@@ -41,42 +51,37 @@ def _guarded(action: Callable[[], object]) -> int:
     return 0
 
 
-def _up(engine: str) -> None:
-    folder = _folder(engine)
+def _up(args: argparse.Namespace) -> None:
+    engine, folder = args.engine, _folder(args.engine)
     if running(folder):
         _say(f"{engine} runs already; stop it with: make {engine}-down")
         return
     fetch(engine, _say)
     if engine == "kafka":
-        _start_kafka(folder)
+        _start_kafka(folder, args.broker)
     else:
-        _start_flink(folder)
+        _start_flink(folder, args.rest, args.job_endpoint, args.pool)
     _say(f"Data and logs: {folder}\nStop it with: make {engine}-down")
 
 
-def _start_kafka(folder: Path) -> None:
+def _start_kafka(folder: Path, port: int) -> None:
     from engines.kafka import Kafka
 
-    kafka = Kafka(folder, _KAFKA, guarded=False)
-    try:
-        kafka.start()
-    except EngineError:
-        kafka.stop()
-        raise
+    kafka = Kafka(folder, port, guarded=False)
+    kafka.start()
     _say(f"Kafka serves at {kafka.bootstrap}")
 
 
-def _start_flink(folder: Path) -> None:
+def _start_flink(folder: Path, rest: int, job_endpoint: int, pool: int) -> None:
     from engines.flink import Flink
     from engines.flink_settings import FlinkPorts
 
-    flink = Flink(folder, ports=FlinkPorts(rest=_REST, job_endpoint=_JOBS, pool=_POOL), guarded=False)
-    try:
-        flink.start()
-    except EngineError:
-        flink.stop()
-        raise
-    _say(f"Flink runs: http://{LOOPBACK}:{_REST}\nBeam flags:\n  {' '.join(flink.beam_args())}")
+    flink = Flink(folder, ports=FlinkPorts(rest=rest, job_endpoint=job_endpoint, pool=pool), guarded=False)
+    flink.start()
+    _say(
+        f"Flink runs: http://{LOOPBACK}:{rest}\nBeam flags:\n  {' '.join(flink.beam_args())}\n"
+        f"A stream adds:\n  {' '.join(flink.beam_args(streaming=True)[len(flink.beam_args()) :])}"
+    )
 
 
 def _down(engine: str) -> None:

@@ -118,6 +118,10 @@ class Flink:
         self._start("jobmanager", self._settings.job_manager())
         self._wait_for_slots(self._settings.slots * sum(name.startswith("taskmanager") for name in self._processes))
 
+    def pids(self) -> list[int]:
+        """The processes of the cluster itself, without the Python workers."""
+        return [process.pid for name, process in self._processes.items() if name != "pool"]
+
     def workers(self) -> list[int]:
         """The ids of the Python processes that run the steps of jobs, the oldest first."""
         pool = self._processes["pool"].pid

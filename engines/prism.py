@@ -50,6 +50,10 @@ class Prism:
             self._server.stop()
             self._server = None
 
+    def pids(self) -> list[int]:
+        """The server's process."""
+        return [] if self._server is None else [self._server.pid]
+
     def beam_args(self, *, streaming: bool = False) -> list[str]:
         """What a pipeline needs to run here."""
         args = ["--runner=PrismRunner", f"--job_endpoint={LOOPBACK}:{self.port}"]

@@ -16,6 +16,7 @@ from pipelines.shard import ShardByTask
 from pipelines.solve import SolveSkills
 from pipelines.spill import Spill
 from pipelines.tables import rows_of
+from pipelines.windows import check_windows
 from schemas import TABLES
 
 DEFAULT_SHARDS = 16
@@ -25,7 +26,8 @@ DEFAULT_SHARDS = 16
 class AggregateLabels(beam.PTransform):
     """Turns label rows into answers, skills, edges and the graph's verdict, window by window.
 
-    Input: rows with task, worker, label and, if known, submitted_at_us (mappings, named tuples or `beam.Row`).
+    Input: rows with task, worker, label and, if known, submitted_at_us (mappings, named tuples or `beam.Row`), in
+    windows that close once; `pipelines.windows.WindowLabels` makes such that wait for late labels.
     Output: a dictionary of collections: "scores", "skills", "edges", "graph" and "rejects" hold the rows of the schemas
     of those names, "counts" one dictionary a window.
 
@@ -52,6 +54,7 @@ class AggregateLabels(beam.PTransform):
 
     def expand(self, rows: beam.PCollection[Any]) -> Any:
         """Wires the steps."""
+        check_windows(rows, self.gold)
         parsed = [rows | "ParseLabels" >> ParseRows(self.settings.classes)]
         if self.gold is not None:
             parsed.append(self.gold | "ParseGold" >> ParseRows(self.settings.classes, "gold"))

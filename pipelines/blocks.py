@@ -3,12 +3,13 @@
 Tasks are split into shards by a hash of the task's id alone, the same in every process and in every block.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.frames import narrow, pack, pack_texts, text_buffers, unpack, unpack_texts
@@ -103,6 +104,42 @@ class LabelBlock:
             label=self.label[chosen],
             **{name: array[chosen] for name in _OPTIONAL if (array := getattr(self, name)) is not None},
         )
+
+
+def joined(blocks: Sequence[LabelBlock]) -> LabelBlock:
+    """Several blocks as one, their labels one after the other; where they came from is lost."""
+    if len(blocks) == 1:
+        return blocks[0]
+    worker, workers = united([block.worker for block in blocks], [block.workers for block in blocks])
+    label, classes = united([block.label for block in blocks], [block.classes for block in blocks])
+    deleted = [np.zeros(len(block), bool) if block.deleted is None else block.deleted for block in blocks]
+    return LabelBlock(
+        UNORDERED,
+        0,
+        pa.concat_arrays([block.task for block in blocks]),
+        worker,
+        workers,
+        label,
+        classes,
+        np.concatenate([np.full(len(block), NO_TIME) if block.time is None else block.time for block in blocks]),
+        deleted=np.concatenate(deleted) if any(one.any() for one in deleted) else None,
+    )
+
+
+def united(
+    codes: Sequence[NDArray[Any]], dictionaries: Sequence[pa.LargeStringArray], in_order: bool = False
+) -> tuple[NDArray[Any], pa.LargeStringArray]:
+    """Codes of several dictionaries as codes of one, which is sorted when it should be `in_order`."""
+    coded = pa.concat_arrays(list(dictionaries)).dictionary_encode()
+    names, place = coded.dictionary, coded.indices.to_numpy()
+    if in_order:
+        order = pc.sort_indices(names).to_numpy()
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        names, place = names.take(pa.array(order)), rank[place]
+    ends = np.cumsum([len(dictionary) for dictionary in dictionaries])
+    parts = [place[end - len(d) : end][code] for code, d, end in zip(codes, dictionaries, ends, strict=True)]
+    return np.concatenate(parts), names
 
 
 def split_block(block: LabelBlock, shards: int) -> Iterator[tuple[int, LabelBlock]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines import texts, times
@@ -100,9 +101,28 @@ def parse_events(
         block, time=time, deleted=deleted, offset=_offsets(chunk), arrived_us=int(arrived_us.min()), path=origin.path
     )
     parsed = parsed_of(chunk, origin, block, wrong, _DETAILS, "events")
-    if parsed.block is not None and parsed.block.deleted is not None and not parsed.block.deleted.any():
-        return replace(parsed, block=replace(parsed.block, deleted=None))
-    return parsed
+    if parsed.block is None or (parsed.rejects is None and deleted is None):
+        return parsed
+    return replace(parsed, block=_pruned(parsed.block))
+
+
+def _pruned(block: LabelBlock) -> LabelBlock:
+    """The block without workers that do nothing in it and classes that nobody chooses; there may be no class left."""
+    deleted = block.deleted if block.deleted is not None and block.deleted.any() else None
+    worker, workers = _used(block.worker, block.workers)
+    chosen = block.label if deleted is None else block.label[~deleted]
+    codes, classes = _used(chosen, block.classes)
+    label = codes
+    if deleted is not None:
+        label = np.zeros(len(block), codes.dtype)
+        label[~deleted] = codes
+    return replace(block, worker=worker, workers=workers, label=label, classes=classes, deleted=deleted)
+
+
+def _used(codes: NDArray[Any], names: Any) -> tuple[NDArray[Any], Any]:
+    """The same codes over the names that occur."""
+    present, places = np.unique(codes, return_inverse=True)
+    return (codes, names) if len(present) == len(names) else (places, names.take(pa.array(present)))
 
 
 def _times(

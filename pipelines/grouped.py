@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from crowdcore.labels import GroupedLabels, Ints, TaskLabels, group_labels
 from crowdcore.pairs import is_sampled
-from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock
+from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock, united
 from pipelines.frames import narrow, pack, pack_texts, unpack, unpack_texts
 
 
@@ -96,8 +95,8 @@ def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Gro
     coded = pa.concat_arrays([block.task for block in blocks]).dictionary_encode()
     task, n_tasks = coded.indices.to_numpy(), len(coded.dictionary)
     in_order = bool(is_sampled(np.bincount(task, minlength=n_tasks)).any())
-    worker, workers = _united([block.worker for block in blocks], [block.workers for block in blocks], in_order)
-    label, classes = _united([block.label for block in blocks], [block.classes for block in blocks], True)
+    worker, workers = united([block.worker for block in blocks], [block.workers for block in blocks], in_order)
+    label, classes = united([block.label for block in blocks], [block.classes for block in blocks], True)
     time = _times(blocks)
     grouped = group_labels(
         task,
@@ -163,22 +162,6 @@ def _accounts(task: Ints, worker: Ints, grouped: GroupedLabels, gold: int) -> tu
     if n_out:
         counts["labels_rejected.contradicting-repeat"] = n_out
     return grouped.n_received, counts
-
-
-def _united(
-    codes: Sequence[NDArray[Any]], dictionaries: Sequence[pa.LargeStringArray], in_order: bool
-) -> tuple[NDArray[Any], pa.LargeStringArray]:
-    """Codes of several dictionaries as codes of one, which is sorted when it should be `in_order`."""
-    coded = pa.concat_arrays(list(dictionaries)).dictionary_encode()
-    names, place = coded.dictionary, coded.indices.to_numpy()
-    if in_order:
-        order = pc.sort_indices(names).to_numpy()
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        names, place = names.take(pa.array(order)), rank[place]
-    ends = np.cumsum([len(dictionary) for dictionary in dictionaries])
-    parts = [place[end - len(d) : end][code] for code, d, end in zip(codes, dictionaries, ends, strict=True)]
-    return np.concatenate(parts), names
 
 
 def _times(blocks: Sequence[LabelBlock]) -> Ints | None:

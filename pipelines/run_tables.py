@@ -41,10 +41,11 @@ def read_table(folder: str, name: str, columns: Sequence[str] | None = None) -> 
     schema = schemas.arrow_schema(schemas.TABLES[name])
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     files = find_files([FileSystems.join(folder, name)], "RUN")
-    return pa.concat_tables([_read_file(path, wanted) for path, _ in files])
+    return pa.concat_tables([read_file(path, wanted) for path, _ in files])
 
 
-def _read_file(path: str, schema: pa.Schema) -> pa.Table:
+def read_file(path: str, schema: pa.Schema) -> pa.Table:
+    """The columns of `schema` in a file of a table; raises `InputError` when it cannot be read."""
     try:
         return _READERS[SUFFIXES[ending_of(path)]](path, schema)
     except READ_ERRORS as error:

@@ -71,8 +71,7 @@ class Solved:
     edges: EdgeCounts
     model: Model
     fit: SkillFit
-    low: Floats
-    high: Floats
+    intervals: tuple[Floats, Floats] | None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -81,13 +80,15 @@ class Solved:
 
     def skill_table(self) -> pa.Table:
         """Rows of skills, one a worker."""
-        fit = self.fit
+        if self.intervals is None:
+            raise ValueError("this solution has no intervals")
+        fit, (low, high) = self.fit, self.intervals
         people = np.flatnonzero(fit.workers != GOLD)
         columns = {
             "worker": fit.workers,
             "skill": fit.skills,
-            "skill_low": self.low,
-            "skill_high": self.high,
+            "skill_low": low,
+            "skill_high": high,
             "accuracy": accuracy_of(fit.skills, fit.n_classes),
             "n_labels": self.edges.n_labels,
             "n_peers": fit.graph.n_peers,
@@ -148,12 +149,16 @@ def solve(
     settings: AggregateSettings,
     prior_skills: Mapping[str, float] | None = None,
     start: Floats | None = None,
+    intervals: bool = True,
 ) -> Solved:
-    """Solves for the skills; `start`, (workers,) skills, NaN where none is known, takes the place of the setting."""
+    """Solves for the skills; `start`, (workers,) skills, NaN where none is known, takes the place of the setting.
+
+    Without `intervals` it takes half the time, and there is no table of skills.
+    """
     classes = tuple(sorted(settings.classes or edges.classes))
     graph = WorkerGraph.of(edges)
     with ThreadPoolExecutor(1) as pool:
-        sigma_min = pool.submit(lambda: graph.sigma_min)
+        sigma_min = pool.submit(lambda: graph.sigma_min) if intervals else None
         fit = fit_skills(
             edges,
             n_classes=max(2, len(classes)),
@@ -166,9 +171,10 @@ def solve(
             rng=np.random.default_rng(settings.seed),
             graph=graph,
         )
-        low, high = skill_intervals(edges, fit, confidence=settings.confidence)
-        sigma_min.result()
-    return Solved(edges, _model_of(fit, classes, settings), fit, low, high)
+        bounds = skill_intervals(edges, fit, confidence=settings.confidence) if intervals else None
+        if sigma_min is not None:
+            sigma_min.result()
+    return Solved(edges, _model_of(fit, classes, settings), fit, bounds)
 
 
 def _model_of(fit: SkillFit, classes: tuple[str, ...], settings: AggregateSettings) -> Model:

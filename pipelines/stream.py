@@ -7,11 +7,11 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.sources.unbounded import Source
-from pipelines.streaming.answer import DRAINED, AnswerTasks
+from pipelines.streaming.answer import AnswerTasks
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.control import Control
-from pipelines.streaming.envelopes import unpack_marker
 from pipelines.streaming.keep_skills import KeepSkills
+from pipelines.streaming.note_written import NoteWritten
 from pipelines.streaming.poll import PollSource
 from pipelines.streaming.skill_keeping import SkillRules
 from pipelines.streaming.track import GatherChanges, TrackTasks
@@ -42,7 +42,7 @@ class StreamPlan:
     track: TrackRules = field(default_factory=TrackRules)
     skills: SkillRules = field(default_factory=SkillRules)
     answers: AnswerRules = field(default_factory=AnswerRules)
-    max_events: int = 20_000
+    max_events: int = 50_000
     bootstrap: str = ""
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -77,14 +77,7 @@ def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
     everything = rows | "AllRows" >> beam.Flatten()
     for number, (name, sink) in enumerate(plan.sinks):
         notices = everything | name >> sink
-        _ = notices | f"{name}Done" >> beam.Map(_note, plan.control, number * plan.shards)
-
-
-def _note(notice: tuple[str, bytes], control: Control, first: int) -> None:
-    """Tells that everything before a request is safe in a sink."""
-    if notice[0] == DRAINED:
-        marker = unpack_marker(notice[1])
-        control.finish(marker, first + marker.sender)
+        _ = notices | f"{name}Done" >> NoteWritten(plan.control, number * (plan.shards + 1))
 
 
 def _typed(kind: Any) -> Any:

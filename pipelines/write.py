@@ -127,5 +127,4 @@ def _write_jsonl(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
     text.detach()
 
 
-FORMATS = ("parquet", "avro", "csv", "jsonl")
 _WRITERS = {"parquet": _write_parquet, "avro": _write_avro, "csv": _write_csv, "jsonl": _write_jsonl}

@@ -50,7 +50,7 @@ def kafka(tmp_path_factory):
 @pytest.fixture(scope="session")
 def flink(tmp_path_factory):
     """A Flink cluster of two slots; its workers find the modules of the tests."""
-    path = [TESTS.parent, TESTS, TESTS / "pipelines", TESTS / "engines"]
+    path = [TESTS.parent, TESTS, TESTS / "pipelines", TESTS / "engines", TESTS.parent / "examples"]
     yield from started(Flink, tmp_path_factory, python_path=path)
 
 

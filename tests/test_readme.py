@@ -28,8 +28,8 @@ def test_a_python_example_prints_what_the_page_says(code, printed, tmp_path):
 
 def test_the_readme_names_only_commands_and_targets_that_exist():
     readme = (ROOT / "README.md").read_text("utf-8")
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
-    assert set(re.findall(r"`?make ([a-z]+)", readme)) <= targets
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    assert set(re.findall(r"`?make ([a-z-]+)", readme)) <= targets
     from pipelines.cli import COMMANDS
 
     assert set(re.findall(r"crowdbeam (aggregate|simulate|evaluate|[a-z]+) ", readme)) - {"tells"} <= set(COMMANDS)

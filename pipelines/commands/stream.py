@@ -75,7 +75,7 @@ def _add_source_options(parser: CommandParser) -> None:
     properties = "settings of the Kafka client, NAME=VALUE a line: the place for passwords (default: none)"
     add("--kafka-properties", metavar="FILE", default="", help=properties)
     add_whole(add, "--readers", 2, "how many readers share the source's partitions (default: %(default)s)")
-    add_whole(add, "--block", 20_000, "how many events are read at once (default: %(default)s)")
+    add_whole(add, "--block", 50_000, "how many events are read at once (default: %(default)s)")
     begun = "a finished run to begin with: its labels are the stream's first (default: none)"
     add("--bootstrap", metavar="RUN", default="", help=begun)
 
@@ -162,6 +162,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     if args.action == "stop":
         from pipelines.streaming.supervise import drain
 
+        control.described()
         drain(control)
         return 0
     if not args.output:
@@ -181,7 +182,13 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
 
 def _run(args: Namespace, beam_args: Sequence[str]) -> int:
-    control = args.control or tempfile.mkdtemp(prefix="crowdbeam-stream-")
+    if args.control:
+        return _run_in(args.control, args, beam_args)
+    with tempfile.TemporaryDirectory(prefix="crowdbeam-stream-", ignore_cleanup_errors=True) as control:
+        return _run_in(control, args, beam_args)
+
+
+def _run_in(control: str, args: Namespace, beam_args: Sequence[str]) -> int:
     settings = settings_of(args, control)
     if beam_args:
         from pipelines.beam_options import check_beam_options
@@ -190,10 +197,13 @@ def _run(args: Namespace, beam_args: Sequence[str]) -> int:
     from pipelines.streaming import supervise
 
     line, wanted = StreamLine(), not (args.quiet or args.json)
-    if wanted:
-        sys.stderr.write(f"crowdbeam: reading {settings.source}; requests and status in {control}\n")
+
+    def begun() -> None:
+        if wanted:
+            sys.stderr.write(f"crowdbeam: reading {settings.source}; requests and status in {control}\n")
+
     with show_progress(line, wanted):
-        status = supervise.run(settings, beam_args, line.see)
+        status = supervise.run(settings, beam_args, line.see, begun)
     if args.json:
         write_out(json.dumps(status, ensure_ascii=False))
     elif status["ended"] == "stopped":

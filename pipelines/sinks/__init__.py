@@ -2,17 +2,25 @@
 
 Each row has an id and a revision (see `schemas/revision.avsc`). A sink keeps, for each id, the row with the highest
 revision, or gives its readers what they need to do so. So a replay after a crash does no harm.
+
+Beside tables travel requests: "flush", write what waits; "drained", a stage has sent its last table; and the answer
+"written", with the receipt of a table whose rows are safe.
 """
 
 from typing import Protocol
 
 import pyarrow as pa
 
+FLUSH, DRAINED, WRITTEN = "flush", "drained", "written"
+RECEIPT = b"receipt"  # in a table's metadata: who wants to know when its rows are safe
 KEYS = {"scores": ("task",), "skills": ("worker",), "graph": ("component",), "rejects": ("source", "position")}
 
 
 class Sink(Protocol):
-    """An open sink, in one worker process."""
+    """An open sink, in one worker process, whose threads share it.
+
+    What it took may be lost when it raises `RunError`: it then stays failed, and the rows are written to a new one.
+    """
 
     def write(self, name: str, table: pa.Table) -> None:
         """Takes rows of `name`, one of `KEYS`; scores, skills and graph are `schemas.stream_schema`'s rows."""

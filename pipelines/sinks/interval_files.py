@@ -1,22 +1,19 @@
 """The files of one interval: its tables, and its manifest, which is written last."""
 
 import hashlib
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 import schemas
 from pipelines.errors import InputError
+from pipelines.run_tables import read_file
 from pipelines.sinks.latest import as_rows, latest, rows_schema
 from pipelines.write import file_bytes, write_file
 
@@ -38,7 +35,9 @@ def write_interval(
         data = file_bytes(table, kind, _avro_of(name))
         write_file(FileSystems.join(folder, path), lambda sink, data=data: sink.write(data))
         checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        files.append({"path": path, "rows": table.num_rows, "size_bytes": len(data), "checksum": checksum})
+        files.append(
+            {"table": name, "path": path, "rows": table.num_rows, "size_bytes": len(data), "checksum": checksum}
+        )
     account = {"format_version": FORMAT_VERSION, "interval": number, "from_us": times_us[0], "to_us": times_us[1]}
     text = json.dumps({**account, **_account(rows), "files": files}, indent=2, ensure_ascii=False) + "\n"
     write_file(manifest_path(folder, number), lambda sink: sink.write(text.encode()))
@@ -64,11 +63,9 @@ def read_intervals(folder: str, name: str) -> pa.Table:
     """
     tables = [rows_schema(name).empty_table()]
     for number in finished_intervals(folder):
-        manifest = json.loads(_read(manifest_path(folder, number)))
-        paths = [file["path"] for file in manifest["files"] if file["path"].startswith(f"{name}/")]
-        for path in paths:
-            data = _read(FileSystems.join(folder, path))
-            tables.append(_READERS[path.rpartition(".")[2]](data, rows_schema(name)))
+        manifest = _read_manifest(manifest_path(folder, number))
+        paths = [FileSystems.join(folder, file["path"]) for file in manifest["files"] if file["table"] == name]
+        tables += [read_file(path, rows_schema(name)) for path in paths]
     return latest(name, pa.concat_tables(tables))
 
 
@@ -94,37 +91,10 @@ def _avro_of(name: str) -> dict[str, Any]:
     return {**record, "fields": [*record["fields"], *schemas.avro_schema("revision")["fields"]]}
 
 
-def _read(path: str) -> bytes:
+def _read_manifest(path: str) -> dict[str, Any]:
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            data: bytes = file.read()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}.") from error
-    return data
-
-
-def _read_parquet(data: bytes, schema: pa.Schema) -> pa.Table:
-    return pq.read_table(pa.BufferReader(data)).select(schema.names).cast(schema)
-
-
-def _read_avro(data: bytes, schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist(list(fastavro.reader(io.BytesIO(data))), schema)
-
-
-def _read_jsonl(data: bytes, schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist([json.loads(line) for line in data.split(b"\n") if line], schema)
-
-
-def _read_csv(data: bytes, schema: pa.Schema) -> pa.Table:
-    maps = [field.name for field in schema if pa.types.is_map(field.type)]
-    kinds = {field.name: pa.string() if field.name in maps else field.type for field in schema}
-    options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=True, quoted_strings_can_be_null=False)
-    parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    table = pyarrow.csv.read_csv(pa.BufferReader(data), convert_options=options, parse_options=parse)
-    for name in maps:
-        texts = [None if one is None else json.loads(one) for one in table[name].to_pylist()]
-        table = table.set_column(table.column_names.index(name), name, pa.array(texts, schema.field(name).type))
-    return table.select(schema.names).cast(schema)
-
-
-_READERS = {"parquet": _read_parquet, "avro": _read_avro, "csv": _read_csv, "jsonl": _read_jsonl}
+        with FileSystems.open(path) as file:
+            manifest: dict[str, Any] = json.loads(file.read())
+    except (BeamIOError, OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
+    return manifest

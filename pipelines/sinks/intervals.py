@@ -17,14 +17,15 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from pipelines.errors import InvalidSettingError
-from pipelines.sinks import KEYS
+from pipelines.settings import OUTPUT_FORMATS
+from pipelines.sinks import KEYS, RECEIPT, WRITTEN
 from pipelines.sinks.folder import IntervalFolder
 from pipelines.sinks.interval_files import finished_intervals, write_interval
 from pipelines.sinks.write import METRICS
 from pipelines.tables import from_bytes
-from pipelines.write import FORMATS
 
 MOST_BYTES = 64 << 20  # rows that are more than this do not wait any longer
+_HURRY_S = 60.0
 
 
 @dataclass
@@ -32,7 +33,8 @@ class WriteIntervals(beam.PTransform):
     """Writes the rows that arrived in `every_s` seconds to files, with a manifest written last; see docs/sinks.md.
 
     Input: pairs of a table's name, one of `KEYS`, and its rows as an Arrow stream; a pair with another name, such as
-    "flush", has everything before it written at once. Output: the pairs with other names, then.
+    "flush", has everything before it written at once. Output: pairs of "written" and a receipt, when the rows of a
+    table that has one are safe; and the pairs with other names.
     """
 
     folder: str
@@ -45,8 +47,8 @@ class WriteIntervals(beam.PTransform):
         super().__init__()
         if not self.every_s > 0:
             raise InvalidSettingError(f"Files cannot be written every {self.every_s} seconds; give more than 0.")
-        if self.format not in FORMATS:
-            raise InvalidSettingError(f"There is no format {self.format!r}; there are {', '.join(FORMATS)}.")
+        if self.format not in OUTPUT_FORMATS:
+            raise InvalidSettingError(f"There is no format {self.format!r}; there are {', '.join(OUTPUT_FORMATS)}.")
 
     def expand(self, rows: beam.PCollection[tuple[str, bytes]]) -> beam.PCollection[tuple[str, bytes]]:
         """Wires the step."""
@@ -83,7 +85,8 @@ class _WriteIntervalsFn(beam.DoFn):
         name, data = element[1]
         if name not in KEYS:
             due.clear()
-            self._write(waiting, interval)
+            yield from self._write(waiting, interval)
+            interval.write(json.dumps({**self._read(interval), "flushed_at_s": self._clock()}).encode())
             yield name, data
             return
         if not from_bytes(data).num_rows:
@@ -91,53 +94,58 @@ class _WriteIntervalsFn(beam.DoFn):
         now = self._read(interval)
         if not now["bytes"]:
             now["from_us"] = round(self._clock() * 1e6)
-            due.set(Timestamp.of(self._clock() + self._every_s))
+            hurry = self._clock() - now.get("flushed_at_s", 0) < _HURRY_S  # rows that the flush was meant for, too
+            due.set(Timestamp.of(self._clock() + (min(1.0, self._every_s) if hurry else self._every_s)))
             end.set(window.max_timestamp())
         now["bytes"] += len(data)
         waiting.add(name.encode() + b"\n" + data)
         interval.write(json.dumps(now).encode())
         if now["bytes"] > MOST_BYTES:
             due.clear()
-            self._write(waiting, interval)
+            yield from self._write(waiting, interval)
 
     @on_timer(DUE)
     def write_due(
         self,
         waiting: Any = beam.DoFn.StateParam(WAITING),
         interval: Any = beam.DoFn.StateParam(INTERVAL),
-    ) -> None:
+    ) -> Iterator[tuple[str, bytes]]:
         """The interval has passed."""
-        self._write(waiting, interval)
+        yield from self._write(waiting, interval)
 
     @on_timer(END)
     def write_rest(
         self,
         waiting: Any = beam.DoFn.StateParam(WAITING),
         interval: Any = beam.DoFn.StateParam(INTERVAL),
-    ) -> None:
+    ) -> Iterator[tuple[str, bytes]]:
         """Nothing more will come."""
-        self._write(waiting, interval)
+        yield from self._write(waiting, interval)
 
-    def _write(self, waiting: Any, interval: Any) -> None:
+    def _write(self, waiting: Any, interval: Any) -> Iterator[tuple[str, bytes]]:
         """Writes what waits, if anything does; the state then is that of the next interval."""
         now = self._read(interval)
         if not now["bytes"]:
             return
         tables: dict[str, list[Any]] = {}
+        receipts = []
         for packed in waiting.read():
             name, _, data = packed.partition(b"\n")
-            tables.setdefault(name.decode(), []).append(from_bytes(data))
+            table = from_bytes(data)
+            receipts.append((table.schema.metadata or {}).get(RECEIPT))
+            tables.setdefault(name.decode(), []).append(table)
         times_us = now["from_us"], round(self._clock() * 1e6)
         for name, rows in write_interval(self._folder.path, now["number"], tables, self._kind, times_us).items():
             self._rows[name].inc(rows)
         self._intervals.inc()
         waiting.clear()
-        interval.write(json.dumps({"number": now["number"] + 1, "bytes": 0}).encode())
+        interval.write(json.dumps({**now, "number": now["number"] + 1, "bytes": 0}).encode())
+        yield from ((WRITTEN, receipt) for receipt in receipts if receipt is not None)
 
-    def _read(self, interval: Any) -> dict[str, int]:
+    def _read(self, interval: Any) -> dict[str, Any]:
         """The interval in the state; a stream without one goes on behind the intervals that are in the folder."""
         packed = interval.read()
         if packed:
-            found: dict[str, int] = json.loads(packed)
+            found: dict[str, Any] = json.loads(packed)
             return found
         return {"number": max(finished_intervals(self._folder.path), default=-1) + 1, "bytes": 0}

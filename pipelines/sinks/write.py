@@ -13,7 +13,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.errors import RunError
-from pipelines.sinks import KEYS, Sink, SinkTarget
+from pipelines.sinks import KEYS, RECEIPT, WRITTEN, Sink, SinkTarget
 from pipelines.tables import from_bytes
 
 METRICS = "crowdbeam.sink"
@@ -23,8 +23,8 @@ METRICS = "crowdbeam.sink"
 class WriteRows(beam.PTransform):
     """Writes rows to a sink that keeps the highest revision of each id.
 
-    Input: pairs of a table's name, one of `KEYS`, and its rows as an Arrow stream. Output: pairs with any other name,
-    passed on when the rows before them are safe.
+    Input: pairs of a table's name, one of `KEYS`, and its rows as an Arrow stream. Output: pairs of "written" and a
+    receipt, when the rows of a table that has one are safe; pairs with any other name are passed on.
     """
 
     target: SinkTarget
@@ -57,6 +57,9 @@ class _WriteRowsFn(beam.DoFn):
         if self._sink is None:
             self._sink = _OPEN.get(self._target)
         table = from_bytes(data)
+        receipt = (table.schema.metadata or {}).get(RECEIPT)
+        if receipt is not None:
+            self._notices.append(WindowedValue((WRITTEN, receipt), timestamp, (GlobalWindow(),)))
         try:
             self._sink.write(name, table)
         except RunError:

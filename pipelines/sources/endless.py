@@ -39,7 +39,7 @@ def source_of(settings: "StreamSettings") -> Source:
     if scheme in _FILES:
         from pipelines.sources.folder import FolderSource
 
-        return FolderSource(text.removeprefix("file://"), settings.events)
+        return FolderSource(text.removeprefix("file://"), settings.events, settings.readers)
     near = difflib.get_close_matches(scheme, [*_FORMS, *_FILES], 1)
     hint = "Give kafka://, pubsub:// or a folder."
     if near:

@@ -81,7 +81,7 @@ def _read(block: bytes, first: int, columns: dict[str, str]) -> Chunk:
 
 def read_objects(block: bytes, n_objects: int, columns: dict[str, str]) -> dict[str, Any] | None:
     """The fields of `block`, if it holds so many objects and every column is of one type; else None."""
-    schema = pa.schema([(column, _type_of(column, block)) for column in dict.fromkeys(columns.values())])
+    schema = pa.schema(list(_types_of(set(columns.values()), block).items()))
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     reading = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
     try:
@@ -93,18 +93,21 @@ def read_objects(block: bytes, n_objects: int, columns: dict[str, str]) -> dict[
     return {name: as_array(table.column(column)) for name, column in columns.items()}
 
 
-def _type_of(column: str, block: bytes) -> pa.DataType:
-    """The type of the first value of a column."""
+def _types_of(columns: set[str], block: bytes) -> dict[str, pa.DataType]:
+    """The types of the first value of each column; bytes where the first lines have none."""
+    found: dict[str, pa.DataType] = {}
     begin = 0
     for _ in range(_SAMPLE_LINES):
         end = block.find(b"\n", begin)
         record = parsed(block[begin : end if end >= 0 else len(block)])
-        if isinstance(record, dict) and record.get(column) is not None:
-            return _ARROW.get(type(record[column]), pa.binary())
-        if end < 0:
+        if isinstance(record, dict):
+            for column in columns - found.keys():
+                if record.get(column) is not None:
+                    found[column] = _ARROW.get(type(record[column]), pa.binary())
+        if end < 0 or len(found) == len(columns):
             break
         begin = end + 1
-    return pa.binary()
+    return dict.fromkeys(columns, pa.binary()) | found
 
 
 def _is_exact(column: pa.ChunkedArray) -> bool:

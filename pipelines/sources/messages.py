@@ -19,7 +19,7 @@ from pipelines.sources import EMPTY_MESSAGE, MALFORMED_MESSAGE, BadRecord, Chunk
 from pipelines.texts import as_bytes, column_of
 
 SHOWN_CHARACTERS = 1000
-_FEW = 32
+_FEW = 512
 _BLANKS, _BOM = b" \t\r\n", b"\xef\xbb\xbf"
 _OPEN, _CLOSE = b"{}"
 _TIME_NAMES = ("submitted_at_us", "time")

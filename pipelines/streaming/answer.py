@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -13,13 +13,23 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from pipelines.blocks import LabelBlock
+from pipelines.sinks import DRAINED, FLUSH, RECEIPT
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
-from pipelines.streaming.envelopes import CLOSING, DRAIN, EVENTS, MARKER, pack_marker, unpack_marker, unpack_skills
+from pipelines.streaming.envelopes import (
+    CLOSING,
+    EVENTS,
+    LABELS,
+    MODEL,
+    Marker,
+    pack_marker,
+    unpack_marker,
+    unpack_numbered,
+    unpack_skills,
+)
 from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.tables import to_bytes
 
 ARRIVED = b"arrived_us"
-FLUSH, DRAINED = "flush", "drained"
 
 
 @dataclass
@@ -58,30 +68,42 @@ class _AnswerTasksFn(beam.DoFn):
         now, kind = time.time(), envelope[:1]
         kept = Kept((self._job, "answer", str(shard)), cell, bag, self._made)
         board = kept.value
-        if kept.rebuilt and (model := skills.read()):
-            board.know(unpack_skills(model))
-        table, arrived_us = None, 0
-        if kind == EVENTS:
-            block = LabelBlock.from_bytes(memoryview(envelope)[1:])
-            table, arrived_us = board.take(block, now), block.arrived_us
-            self._keep(kept, envelope, False)
+        if kept.rebuilt and (known := skills.read()):
+            board.know(unpack_skills(known))
+        table, arrived_us, frame = None, 0, None
+        if kind in (LABELS, CLOSING):
+            number, body = unpack_numbered(envelope)
+            kept.note["received"] = kept.note.get("received", 0) + 1
+        if kind == LABELS:
+            block = LabelBlock.from_bytes(body)
+            table, arrived_us = board.take(block, now, number), block.arrived_us
+            frame = EVENTS + bytes(body)
         elif kind == CLOSING:
-            table = board.close(pa.array(json.loads(envelope[1:]), pa.large_string()), now)
-            self._keep(kept, None, True)
-        elif kind == MARKER:
-            kept.put_back()
-            marker = unpack_marker(envelope)
-            if marker.kind == DRAIN:
-                yield FLUSH, b""
-                yield DRAINED, pack_marker(replace(marker, sender=shard))
-            return
+            table = board.close(pa.array(json.loads(bytes(body)), pa.large_string()), now)
+        elif kind == MODEL:
+            model = unpack_skills(envelope)
+            if model.version > board.version:
+                skills.write(envelope)
+            table = board.learn(model, now)
         else:
-            skills.write(envelope)
-            table = board.learn(unpack_skills(envelope), now)
-            self._keep(kept, None, False)  # or a rollback to before this model would find the board that has learned it
+            kept.note["drain"] = asdict(unpack_marker(envelope))
+        if table is not None:
+            kept.note["blocks"] = kept.note.get("blocks", 0) + 1
+        drained = self._drained(shard, kept)
+        self._keep(kept, frame, kind == CLOSING)  # also after a model: a rollback must not leave it at hand
         if table is not None:
             self._given.inc(table.num_rows)
-            yield "scores", to_bytes(table.replace_schema_metadata({ARRIVED: str(arrived_us)}))
+            yield "scores", to_bytes(table.replace_schema_metadata({ARRIVED: str(arrived_us), RECEIPT: str(shard)}))
+        yield from drained
+
+    def _drained(self, shard: int, kept: Kept[AnswerBoard]) -> list[tuple[str, bytes]]:
+        """What is said when a request to end is fulfilled: every envelope is here, and so is the model of them all."""
+        marker = Marker(**kept.note["drain"]) if kept.note.get("drain") else None
+        if marker is None or kept.note.get("received", 0) < marker.sent or kept.value.version < marker.version:
+            return []
+        kept.note["drain"] = None
+        done = replace(marker, sender=shard, sent=kept.note.get("blocks", 0))
+        return [(FLUSH, b""), (DRAINED, pack_marker(done))]
 
     def _keep(self, kept: Kept[AnswerBoard], frame: bytes | None, compact: bool) -> None:
         kept.note["revision"] = kept.value.revision

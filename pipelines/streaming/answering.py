@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import schemas
 from crowdcore.labels import Ints
-from pipelines.blocks import LabelBlock
+from pipelines.blocks import LabelBlock, joined
 from pipelines.model import Model
 from pipelines.score import Answers, Votes, answer_table, answer_tasks
 from pipelines.settings import AggregateSettings
@@ -56,45 +56,64 @@ class AnswerBoard:
         self._model = _no_model(rules.aggregate)
         self._votes: tuple[tuple[int, int, int], Votes] | None = None
         self._backlog_at = 0.0
+        self._queue: list[LabelBlock] = []
+        self._sent, self._settled = 0, False
 
     def _begin(self, table: LabelTable) -> None:
-        self.table = table
+        self._table = table
         self._label, self._status = Column(np.int32, _NEVER), Column(np.uint8)
         self._probability, self._score, self._n_workers = Column(np.float64), Column(np.float64), Column(np.int64)
         self._waiting = Column(bool)
 
-    def take(self, block: LabelBlock, now_s: float) -> pa.Table | None:
-        """Takes labels; gives the answers to their tasks that have changed, at once or with the next model."""
-        applied = self.table.apply(block)
-        self._grow()
-        if not self.version or block.arrived_us < (now_s - self._rules.fresh_s) * _US:
-            self._waiting.values[applied.tasks] = True
+    def take(self, block: LabelBlock, now_s: float, number: int = 0) -> pa.Table | None:
+        """Takes labels; gives the answers to their tasks that have changed, at once or with the next model.
+
+        A block whose `number` the model rests on has come late: no other model need follow, so it is answered at once.
+        """
+        known = 0 < number <= self._sent
+        if not known and (not self.version or block.arrived_us < (now_s - self._rules.fresh_s) * _US):
+            self._queue.append(block)
             return None
+        tasks = self.table.apply(block).tasks
+        self._grow()
         waiting = np.flatnonzero(self._waiting.values)
         self._backlog_at = 0.0
-        return self._given(np.union1d(applied.tasks, waiting) if len(waiting) else applied.tasks, now_s, exact=False)
+        tasks = np.union1d(tasks, waiting) if len(waiting) else tasks
+        return self._given(tasks, now_s, exact=known and self._settled)
+
+    @property
+    def table(self) -> LabelTable:
+        """The labels; blocks of a backlog wait until somebody asks, and are then taken together."""
+        if self._queue:
+            queue, self._queue = self._queue, []
+            applied = self._table.apply(joined(queue))
+            self._grow()
+            self._waiting.values[applied.tasks] = True
+        return self._table
 
     def learn(self, skills: Skills, now_s: float) -> pa.Table | None:
         """Takes a model; gives every answer that it changes. One that is older than the last changes nothing."""
         if skills.version <= self.version:
             return None
         self.know(skills)
-        self._grow()
-        if not skills.settled and self._waiting.values.any():
+        if not skills.settled and (self._queue or self._waiting.values.any()):
             if now_s - self._backlog_at < self._rules.backlog_every_s:
                 return None
             self._backlog_at = now_s
-        return self._given(np.arange(len(self.table.tasks)), now_s, exact=skills.settled)
+        tasks = np.arange(len(self.table.tasks))
+        self._grow()
+        return self._given(tasks, now_s, exact=skills.settled)
 
     def know(self, skills: Skills) -> None:
         """Takes a model and gives nothing."""
         self._model, self.version, self._votes = Model.from_bytes(skills.frame), skills.version, None
+        self._sent, self._settled = skills.sent, skills.settled
 
     def close(self, names: pa.LargeStringArray, now_s: float) -> pa.Table | None:
         """Gives the last answers to some tasks and forgets them."""
-        self._grow()
         tasks = self.table.tasks.find(names)
         tasks = np.sort(tasks[tasks >= 0])
+        self._grow()
         if not len(tasks):
             return None
         rows = self._rows(tasks, *self._answers(tasks), now_s, closed=True)
@@ -131,7 +150,7 @@ class AnswerBoard:
 
     def _grow(self) -> None:
         for column in self._columns().values():
-            column.grow(len(self.table.tasks))
+            column.grow(len(self._table.tasks))
 
     def _given(self, tasks: Ints, now_s: float, exact: bool) -> pa.Table | None:
         """The answers to `tasks` that differ from those given last."""

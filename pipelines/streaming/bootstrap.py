@@ -43,7 +43,7 @@ def prepare(run: str, control: Control, shards: int, time_unit: str = "us") -> s
         for number, part in split_block(block, shards):
             applied = tables[number].apply(part)
             change = tables[number].change(applied)
-            held.add(pack_change(change, tables[number].workers, tables[number].classes, 0))
+            held.add(pack_change(change, tables[number].workers, tables[number].classes, len(part)))
     folder = control.path("bootstrap")
     for number, table in enumerate(tables):
         _write(state_path(folder, number), table.block().to_bytes())

@@ -12,10 +12,11 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from pipelines.errors import InputError
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.write import write_file
 
-STATUS, DONE = "status.json", "done"
+STATUS, DONE, DESCRIPTION = "status.json", "done", "stream.json"
 _REQUESTS = "requests"
 
 
@@ -28,6 +29,17 @@ class Control:
     def path(self, *names: str) -> str:
         """A path in the folder."""
         return str(FileSystems.join(self.folder, *names))
+
+    def describe(self, settings: Mapping[str, Any]) -> None:
+        """Notes what later commands must know of the stream."""
+        write_json(self.path(DESCRIPTION), settings)
+
+    def described(self) -> dict[str, Any]:
+        """What was noted of the stream; raises `InputError` when this is no control folder."""
+        found = read_json(self.path(DESCRIPTION))
+        if found is None:
+            raise InputError(f"--control {self.folder} is no control folder of a stream: it has no {DESCRIPTION}.")
+        return found
 
     def request(self, marker: Marker) -> None:
         """Asks the stream for something."""

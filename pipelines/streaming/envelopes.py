@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-EVENTS, CLOCK, CLOSING, MODEL, MARKER, CHANGES, REPORT = b"E", b"W", b"C", b"M", b"K", b"D", b"R"
+EVENTS, CLOCK, LABELS, CLOSING, MODEL, MARKER, CHANGES, REPORT = b"E", b"W", b"L", b"C", b"M", b"K", b"D", b"R"
 DRAIN, SNAPSHOT, BOOTSTRAP = "drain", "snapshot", "bootstrap"
 _CLOCK = struct.Struct("<Hq")
-_MODEL = struct.Struct("<q?q")
+_MODEL = struct.Struct("<q?qq")
+_NUMBER = struct.Struct("<q")
+_CHANGE = struct.Struct("<Iqq")
 _SIZE = struct.Struct("<I")
 
 
@@ -23,12 +25,18 @@ class Marker:
         id: of the request.
         folder: where files go or are.
         sender: number of the reader or shard it comes from.
+        events: how many events the sender has passed on before it; runners may bring them in another order.
+        sent: how many envelopes the shard's tracker has sent to its board before.
+        version: of the model that the board must have.
     """
 
     kind: str
     id: str
     folder: str = ""
     sender: int = 0
+    events: int = 0
+    sent: int = 0
+    version: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,12 +48,30 @@ class Skills:
         settled: whether it was solved from scratch while nothing changed: the batch's own solution.
         n_events: events that it rests on.
         frame: of the `Model`.
+        sent: how many envelopes of the shard it rests on.
     """
 
     version: int
     settled: bool
     n_events: int
     frame: Any
+    sent: int = 0
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a shard's events do to the counts.
+
+    Attributes:
+        shard: the shard.
+        events, sent: how many events the shard has tracked, and envelopes sent to its board, up to this one.
+        frame: of the change.
+    """
+
+    shard: int
+    events: int
+    sent: int
+    frame: bytes
 
 
 def pack_events(frame: bytes, reader: int, watermark_us: int) -> bytes:
@@ -66,13 +92,35 @@ def unpack_clock(envelope: bytes) -> tuple[int, int, Any]:
 
 def pack_skills(skills: Skills) -> bytes:
     """A model."""
-    return b"".join([MODEL, _MODEL.pack(skills.version, skills.settled, skills.n_events), skills.frame])
+    head = _MODEL.pack(skills.version, skills.settled, skills.n_events, skills.sent)
+    return b"".join([MODEL, head, skills.frame])
 
 
 def unpack_skills(envelope: bytes) -> Skills:
     """The model of `pack_skills`."""
-    version, settled, n_events = _MODEL.unpack_from(envelope, 1)
-    return Skills(version, settled, n_events, memoryview(envelope)[1 + _MODEL.size :])
+    version, settled, n_events, sent = _MODEL.unpack_from(envelope, 1)
+    return Skills(version, settled, n_events, memoryview(envelope)[1 + _MODEL.size :], sent)
+
+
+def pack_shard_change(change: Change) -> bytes:
+    """A change."""
+    return CHANGES + _CHANGE.pack(change.shard, change.events, change.sent) + change.frame
+
+
+def unpack_shard_change(envelope: bytes) -> Change:
+    """The change of `pack_shard_change`."""
+    shard, events, sent = _CHANGE.unpack_from(envelope, 1)
+    return Change(shard, events, sent, envelope[1 + _CHANGE.size :])
+
+
+def pack_numbered(kind: bytes, number: int, body: bytes) -> bytes:
+    """Labels or closings for a board; the tracker numbers what it sends from 1."""
+    return kind + _NUMBER.pack(number) + body
+
+
+def unpack_numbered(envelope: bytes) -> tuple[int, Any]:
+    """Number and body of `pack_numbered`."""
+    return _NUMBER.unpack_from(envelope, 1)[0], memoryview(envelope)[1 + _NUMBER.size :]
 
 
 def pack_marker(marker: Marker) -> bytes:

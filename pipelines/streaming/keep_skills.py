@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -14,17 +14,19 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
 
+from pipelines.sinks import DRAINED, RECEIPT
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
     CHANGES,
     DRAIN,
     MARKER,
-    SNAPSHOT,
+    Change,
     Marker,
     join,
     pack_marker,
     pack_skills,
     unpack_marker,
+    unpack_shard_change,
 )
 from pipelines.streaming.envelopes import split as split_envelopes
 from pipelines.streaming.kept import BAG, CELL, Kept
@@ -37,8 +39,8 @@ from pipelines.write import write_file
 LEDGER = "ledger.frame"
 _SOON_S, _LATER_S = 0.1, 0.5
 _TELL_EVERY_S = 1.0
-_SHARD = slice(1, 5)
 _WORST = 5
+_BACKLOG = 10_000
 
 
 @dataclass
@@ -59,30 +61,40 @@ class KeepSkills(beam.PTransform):
         return changes | "Keep" >> beam.ParDo(_KeepSkillsFn(self)).with_outputs("models", "rows")
 
 
+@dataclass
+class Cut:
+    """A snapshot under way: how many events each shard had when it cut, and the changes that have come meanwhile."""
+
+    marker: Marker
+    events: dict[str, int]
+    meanwhile: list[Change]
+
+
 class _Desk:
     """What the stage has at hand beside the ledger: requests under way, and what readers report.
 
-    A snapshot under way is forgotten in a restart, and asked for again by whoever wanted it. A request to end is not.
+    Requests to end are kept safe; a snapshot under way when its worker dies is not written, and asked for again.
+    Shards are named by texts, as JSON has them.
     """
 
-    def __init__(self, keeper: SkillKeeper, note: dict[str, Any]) -> None:
+    def __init__(self, keeper: SkillKeeper) -> None:
         self.keeper = keeper
-        self.asked: dict[tuple[str, str], set[int]] = {
-            (DRAIN, request): set(shards) for request, shards in note.get("drains", {}).items()
-        }
-        self.after: dict[tuple[str, str], list[bytes]] = {}
-        self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
-        self.counts: Counter[str] = Counter(note.get("counts", {}))
+        self.received: Counter[str] = Counter()
+        self.sent: dict[str, int] = {}
+        self.drains: dict[str, dict[str, int]] = {}
+        self.snapshots: dict[str, Cut] = {}
+        self.draining: Marker | None = None
+        self.counts: Counter[str] = Counter()
         self.lag: dict[str, int] = {}
-        self.told_at = 0.0
+        self.behind = False
+        self.told_at = self.read_at_s = 0.0
         self.last: Solution | None = None
+        self.worst: list[str] = []
 
-    def note(self) -> dict[str, Any]:
-        """What must not be lost, beside the ledger."""
-        drains = {request: sorted(shards) for (kind, request), shards in self.asked.items() if kind == DRAIN}
-        draining = "" if self.draining is None else self.draining.id
-        known = {"version": self.keeper.version, "revision": self.keeper.revision, "counts": dict(self.counts)}
-        return {**known, "drains": drains, "draining": draining}
+    def has_caught_up(self, now_s: float) -> bool:
+        """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
+        quiet = now_s - self.keeper.changed_at >= _LATER_S
+        return self.behind and quiet and not any(self.lag.values())
 
 
 class _KeepSkillsFn(beam.DoFn):
@@ -112,12 +124,14 @@ class _KeepSkillsFn(beam.DoFn):
         changes = []
         for envelope in split_envelopes(element[1]):
             if envelope[:1] == CHANGES:
-                changes.append(envelope[_SHARD.stop :])
-                self._add(kept.value, envelope, now)
+                change = unpack_shard_change(envelope)
+                changes.append(change.frame)
+                self._add(kept.value, change, now)
             elif envelope[:1] == MARKER:
                 self._asked(kept.value, unpack_marker(envelope))
             else:
                 self._reported(kept.value, json.loads(envelope[1:]))
+        self._look(kept.value)
         armed = kept.note.get("armed", False)
         kept.note["armed"] = True
         self._keep(kept, join(changes) if changes else None)
@@ -138,12 +152,13 @@ class _KeepSkillsFn(beam.DoFn):
         solution = keeper.finished(now)
         if solution is not None:
             desk.last = solution
-            yield from self._out(solution)
-        if keeper.due(now, at_once=desk.draining is not None):
-            keeper.begin(now, self._pool.submit, settled=desk.draining is not None)
+            yield from self._out(solution, kept)
+        at_once = desk.draining is not None or desk.has_caught_up(now)
+        if keeper.due(now, at_once=at_once):
+            keeper.begin(now, self._pool.submit, settled=at_once, sent=dict(desk.sent))
+            desk.behind = False
         if desk.draining is not None and keeper.is_settled:
-            for shard in range(self._shards):
-                yield beam.pvalue.TaggedOutput("models", (shard, pack_marker(desk.draining)))
+            yield from self._drained(kept, desk.draining)
             desk.draining = None
         quiet = keeper.is_settled and not keeper.busy
         if quiet or now - desk.told_at > _TELL_EVERY_S:
@@ -167,52 +182,89 @@ class _KeepSkillsFn(beam.DoFn):
             for change in split_envelopes(frame):
                 keeper.add(change, time.time())
         keeper.version, keeper.revision = note.get("version", 0), note.get("revision", 0)
-        return _Desk(keeper, note)
+        desk = _Desk(keeper)
+        desk.drains, desk.sent = note.get("drains", {}), note.get("sent", {})
+        desk.received, desk.counts = Counter(note.get("received", {})), Counter(note.get("counts", {}))
+        desk.draining = Marker(**note["draining"]) if note.get("draining") else None
+        return desk
 
     def _keep(self, kept: Kept[_Desk], frame: bytes | None) -> None:
-        kept.note.update(kept.value.note())
-        kept.keep(frame, lambda: join([kept.value.keeper.ledger.to_bytes()]))
+        desk, keeper = kept.value, kept.value.keeper
+        kept.note.update(version=keeper.version, revision=keeper.revision)
+        kept.note.update(drains=desk.drains, sent=desk.sent, received=desk.received, counts=desk.counts)
+        kept.note["draining"] = asdict(desk.draining) if desk.draining else None
+        kept.keep(frame, lambda: join([keeper.ledger.to_bytes()]))
 
-    def _add(self, desk: _Desk, envelope: bytes, now: float) -> None:
-        """Adds a change; those that come behind a shard's part of a snapshot are noted."""
-        change, shard = envelope[_SHARD.stop :], int.from_bytes(envelope[_SHARD], "little")
-        desk.keeper.add(change, now)
-        for request, shards in desk.asked.items():
-            if shard in shards:
-                desk.after.setdefault(request, []).append(change)
+    def _add(self, desk: _Desk, change: Change, now: float) -> None:
+        """Adds a change; those that come during a snapshot are noted, for some are from behind its cut."""
+        shard, before = str(change.shard), desk.keeper.ledger.n_events
+        desk.keeper.add(change.frame, now)
+        desk.received[shard] += desk.keeper.ledger.n_events - before
+        desk.sent[shard] = max(change.sent, desk.sent.get(shard, 0))
+        for cut in desk.snapshots.values():
+            cut.meanwhile.append(change)
 
     def _asked(self, desk: _Desk, marker: Marker) -> None:
-        request = (marker.kind, marker.id)
-        heard = desk.asked.setdefault(request, set())
-        heard.add(marker.sender)
-        if len(heard) < self._shards:
-            return
-        del desk.asked[request]
-        after = desk.after.pop(request, [])
+        shard = str(marker.sender)
+        desk.sent[shard] = max(marker.sent, desk.sent.get(shard, 0))
         if marker.kind == DRAIN:
-            desk.draining = marker
-        elif marker.kind == SNAPSHOT:
-            ledger = Ledger()
-            ledger.add(desk.keeper.ledger.to_bytes())
-            for change in after:
-                ledger.add(change, -1)
-            frame = ledger.to_bytes()
-            write_file(FileSystems.join(marker.folder, LEDGER), lambda sink: sink.write(frame))
+            desk.drains.setdefault(marker.id, {})[shard] = marker.events
+        else:
+            desk.snapshots.setdefault(marker.id, Cut(marker, {}, [])).events[shard] = marker.events
+
+    def _look(self, desk: _Desk) -> None:
+        """Does what is asked for as soon as all shards have asked, and all that they sent before is here."""
+        for request, events in list(desk.drains.items()):
+            if len(events) == self._shards and all(desk.received[shard] >= n for shard, n in events.items()):
+                del desk.drains[request]
+                desk.draining = Marker(DRAIN, request)
+        for request, cut in list(desk.snapshots.items()):
+            if len(cut.events) == self._shards and self._is_cut(desk, cut):
+                del desk.snapshots[request]
+
+    def _is_cut(self, desk: _Desk, cut: Cut) -> bool:
+        """Writes the counts as they were at the cut, if everything before it is here."""
+        behind, here = Ledger(), Counter(desk.received)
+        for change in cut.meanwhile:
+            if change.events > cut.events[str(change.shard)]:
+                before = behind.n_events
+                behind.add(change.frame)
+                here[str(change.shard)] -= behind.n_events - before
+        if any(here[shard] != n for shard, n in cut.events.items()):
+            return False
+        ledger = Ledger()
+        ledger.add(desk.keeper.ledger.to_bytes())
+        ledger.add(behind.to_bytes(), -1)
+        frame = ledger.to_bytes()
+        write_file(FileSystems.join(cut.marker.folder, LEDGER), lambda sink: sink.write(frame))
+        return True
+
+    def _drained(self, kept: Kept[_Desk], marker: Marker) -> Iterator[Any]:
+        """Tells the boards, and the sinks, that nothing more follows."""
+        version, desk = kept.value.keeper.version, kept.value
+        for shard in range(self._shards):
+            asked = replace(marker, version=version, sent=desk.sent.get(str(shard), 0))
+            yield beam.pvalue.TaggedOutput("models", (shard, pack_marker(asked)))
+        done = replace(marker, sender=self._shards, sent=kept.note.get("blocks", 0))
+        yield beam.pvalue.TaggedOutput("rows", (DRAINED, pack_marker(done)))
 
     def _reported(self, desk: _Desk, report: dict[str, Any]) -> None:
         desk.counts.update(report["counts"])
         desk.lag.update(report["lag"])
+        desk.behind |= sum(desk.lag.values()) >= _BACKLOG
+        desk.read_at_s = min(desk.read_at_s or report["read_at_s"], report["read_at_s"])
 
-    def _out(self, solution: Solution) -> Iterator[Any]:
+    def _out(self, solution: Solution, kept: Kept[_Desk]) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput
         self._solve_ms.update(int(solution.seconds * 1000))
         self._version.set(solution.skills.version)
-        envelope = pack_skills(solution.skills)
         for shard in range(self._shards):
+            envelope = pack_skills(replace(solution.skills, sent=solution.sent.get(str(shard), 0)))
             yield tag("models", (shard, envelope))
         for name, table in (("skills", solution.rows), ("graph", solution.graph)):
             if table is not None:
-                yield tag("rows", (name, to_bytes(table)))
+                kept.note["blocks"] = kept.note.get("blocks", 0) + 1
+                yield tag("rows", (name, to_bytes(table.replace_schema_metadata({RECEIPT: str(self._shards)}))))
 
 
 def _status(desk: _Desk) -> dict[str, Any]:
@@ -225,11 +277,15 @@ def _status(desk: _Desk) -> dict[str, Any]:
         "model_version": keeper.version,
         "settled": keeper.is_settled,
         "solve_s": keeper.seconds,
+        "first_read_at_s": desk.read_at_s,
+        "last_change_at_s": keeper.changed_at,
     }
     if desk.last is not None:
         solved = desk.last.solved
         status["model_events"] = desk.last.skills.n_events
         status["graph"] = solved.counts()
-        sure = sorted(zip(solved.high.tolist(), solved.fit.workers.tolist(), strict=True))[:_WORST]
-        status["worst_workers"] = [worker for _, worker in sure if worker]
+        if solved.intervals is not None:
+            high = solved.intervals[1].tolist()
+            desk.worst = [worker for _, worker in sorted(zip(high, solved.fit.workers.tolist(), strict=True)) if worker]
+        status["worst_workers"] = desk.worst[:_WORST]
     return status

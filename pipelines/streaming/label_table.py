@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from crowdcore.changes import NONE, EdgeChange, change_of
 from crowdcore.labels import Ints, TaskLabels
-from crowdcore.pairs import is_sampled
 from pipelines.blocks import NO_TIME, LabelBlock
 from pipelines.frames import narrow
 from pipelines.streaming.codes import Codes, Column
@@ -159,16 +158,14 @@ class LabelTable:
     def change(self, applied: Applied) -> EdgeChange:
         """What `applied` does to the counts of worker pairs."""
         rows = applied.changed
-        task = self._task.values[rows].astype(np.int64)
-        sizes = np.bincount(np.unique(task, return_inverse=True)[1]) if len(task) else np.zeros(0, np.int64)
         return change_of(
-            task,
+            self._task.values[rows].astype(np.int64),
             self._worker.values[rows].astype(np.int64),
             applied.before,
             self._label.values[rows].astype(np.int64),
             n_workers=len(self.workers),
             n_classes=len(self.classes),
-            rank=self.workers.ranks() if is_sampled(sizes).any() else None,
+            rank=self.workers.ranks,
         )
 
     def labels_of(self, tasks: Ints | None = None) -> tuple[Ints, TaskLabels]:

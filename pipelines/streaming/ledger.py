@@ -138,19 +138,23 @@ class Ledger:
         return none, none, none, none
 
     def _counted(self) -> EdgeCounts:
+        """The counts that are possible: when a change has overtaken an earlier one, some are negative for a while."""
         first, second, n_common, n_agree = self._settled()
         names = self._workers.names.to_numpy(zero_copy_only=False)
-        present = np.flatnonzero((self._n_labels != 0) | (self._n_triples != 0))
+        present = np.flatnonzero(self._n_labels > 0)
         order = present[np.argsort(names[present], kind="stable")]
         place = np.full(len(names), -1, np.int64)
         place[order] = np.arange(len(order))
         one, other = place[first], place[second]
+        good = (one >= 0) & (other >= 0) & (n_common > 0) & (n_agree >= 0) & (n_agree <= n_common)
+        if not good.all():
+            one, other, n_common, n_agree = one[good], other[good], n_common[good], n_agree[good]
         pairs = sorted_pairs(np.minimum(one, other), np.maximum(one, other), n_common, n_agree, len(order))
-        classes = sorted((name, n) for name, n in self._n_by_class.items() if n)
+        classes = sorted((name, n) for name, n in self._n_by_class.items() if n > 0)
         return EdgeCounts(
             names[order],
             self._n_labels[order],
-            self._n_triples[order],
+            np.maximum(self._n_triples[order], 0),
             *pairs,
             tuple(name for name, _ in classes),
             self._n_sampled,

@@ -23,6 +23,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from pipelines.blocks import split_block
+from pipelines.errors import RunError
 from pipelines.sources.unbounded import CAUGHT_UP, Polled, Reader, Source
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
@@ -53,7 +54,7 @@ class PollSource(beam.PTransform):
     source: Source
     shards: int
     control: Control
-    max_events: int = 20_000
+    max_events: int = 50_000
     wait_s: float = 0.5
     bootstrap: str = ""
 
@@ -122,6 +123,7 @@ class _BeginFn(beam.DoFn):
 class _PollFn(beam.DoFn):
     POSITION = ReadModifyWriteStateSpec("position", coders.BytesCoder())
     HANDLED = ReadModifyWriteStateSpec("handled", coders.BytesCoder())
+    SHAPE = ReadModifyWriteStateSpec("shape", coders.BytesCoder())
     TIMER = TimerSpec("poll", TimeDomain.REAL_TIME)
 
     def __init__(self, how: PollSource) -> None:
@@ -149,9 +151,12 @@ class _PollFn(beam.DoFn):
         number: int = beam.DoFn.KeyParam,
         position: Any = beam.DoFn.StateParam(POSITION),
         handled: Any = beam.DoFn.StateParam(HANDLED),
+        shape: Any = beam.DoFn.StateParam(SHAPE),
         timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[Any]:
         now = time.time()
+        if number not in self._readers:
+            self._check(shape)
         known = json.loads(handled.read() or b"[]")
         if not known and self._bootstrap:
             known = ["bootstrap"]
@@ -166,12 +171,24 @@ class _PollFn(beam.DoFn):
             polled = self._reader(number, at, now).poll(at, self._max_events, self._wait_s)
             if polled.position != at:
                 position.write(polled.position)
-            yield from self._out(number, polled)
+            yield from self._out(number, polled, now)
             set_timer(timer, time.time() + (0.0 if polled.more or polled.blocks else 0.05), time.time())
         if fresh:
             handled.write(json.dumps([*known, *(marker.id for marker in fresh)][-_HANDLED:]).encode())
             for marker in fresh:
                 yield from self._mark(Marker(**{**asdict(marker), "sender": number}))
+
+    def _check(self, shape: Any) -> None:
+        """Refuses to go on from a state that was shared out in another way: it would be read wrong, without a word."""
+        ours = {"readers": self._source.n_readers, "shards": self._shards}
+        kept = json.loads(shape.read() or b"null")
+        if kept is None:
+            shape.write(json.dumps(ours).encode())
+        elif kept != ours:
+            raise RunError(
+                f"The stream was begun with --readers {kept['readers']} and --shards {kept['shards']}, and goes on with "
+                f"--readers {ours['readers']} and --shards {ours['shards']}; they cannot change while a stream lives."
+            )
 
     def _reader(self, number: int, position: bytes, now: float) -> Reader:
         """The reader, told from time to time how far the bundles before have brought it."""
@@ -191,7 +208,7 @@ class _PollFn(beam.DoFn):
         for shard in range(self._shards):
             yield beam.pvalue.TaggedOutput("events", (shard, pack_marker(marker)))
 
-    def _out(self, number: int, polled: Polled) -> Iterator[Any]:
+    def _out(self, number: int, polled: Polled, now: float) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput
         for block in polled.blocks:
             for shard, part in split_block(block, self._shards):
@@ -204,7 +221,7 @@ class _PollFn(beam.DoFn):
             yield tag("rejects", ("rejects", rejects))
         if polled.counts or polled.blocks:
             self._count(polled)
-            report = {"reader": number, "lag": dict(polled.lag), "counts": dict(polled.counts)}
+            report = {"lag": dict(polled.lag), "counts": dict(polled.counts), "read_at_s": now}
             yield tag("reports", REPORT + json.dumps(report).encode())
 
     def _count(self, polled: Polled) -> None:

@@ -45,7 +45,7 @@ def with_streaming_flags(beam_args: Sequence[str]) -> list[str]:
     if kind in _ON_FLINK:
         if _last(args, "--job_endpoint") == _EMBEDDED:
             raise InvalidSettingError(f"--job_endpoint={_EMBEDDED} cannot run a stream; {_USE}.")
-        return [*args, *_absent(args, {_STREAMING: None, **_FLINK})]
+        return [*args, *_absent(args, {_STREAMING: None, **_FLINK, **_workers(args)})]
     if kind == "dataflow":
         return [*args, *_absent(args, {_STREAMING: None})]
     given = f"--runner={name} cannot run a stream" if name else "A stream needs a --runner that can run it"
@@ -59,6 +59,12 @@ def runs_on_flink(beam_args: Sequence[str]) -> bool:
 
 def _kind(runner: str) -> str:
     return runner.rpartition(".")[2].lower().removesuffix("runner")
+
+
+def _workers(args: Sequence[str]) -> dict[str, str]:
+    """As many Python processes on each machine as the job has parts: one process uses one core."""
+    parallelism = _last(args, "--parallelism")
+    return {"--sdk_worker_parallelism": parallelism} if parallelism else {}
 
 
 def _absent(args: Sequence[str], flags: Mapping[str, str | None]) -> list[str]:

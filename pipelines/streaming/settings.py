@@ -52,7 +52,7 @@ class StreamSettings:
     properties: str = ""
     readers: int = 2
     shards: int = 8
-    block: int = 20_000
+    block: int = 50_000
     task_ttl_s: float = 0.0
     late: str = "reject"
     solve_every_s: float = 2.0

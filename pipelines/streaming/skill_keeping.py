@@ -30,6 +30,8 @@ class SkillRules:
         solve_every_s: how long between two solutions while something changes; longer when solving takes long: at most a
             fifth of the time is spent on it.
         settle_after_s: how long nothing may change before the skills are solved from scratch, as the batch does.
+        skills_every_s: how long between two solutions with intervals, from which skills and verdicts come;
+            those in between are for answers only.
         emit_if: a skill is given again when it changes by more than this, or its status.
         prior_skills: skills of workers known from earlier runs.
     """
@@ -37,6 +39,7 @@ class SkillRules:
     aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     solve_every_s: float = 2.0
     settle_after_s: float = 5.0
+    skills_every_s: float = 10.0
     emit_if: float = 0.01
     prior_skills: Mapping[str, float] = field(default_factory=dict)
 
@@ -51,6 +54,7 @@ class Solution:
         graph: the graph's rows, when its verdict has changed.
         solved: everything.
         seconds: how long it took.
+        sent: what was passed to `begin`.
     """
 
     skills: Skills
@@ -58,6 +62,7 @@ class Solution:
     graph: pa.Table | None
     solved: Solved
     seconds: float
+    sent: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,9 @@ class _Order:
     edges: EdgeCounts
     start: Any
     settled: bool
+    intervals: bool
     n_events: int
+    sent: Mapping[str, int]
 
 
 class SkillKeeper:
@@ -78,7 +85,7 @@ class SkillKeeper:
         self.revision = 0
         self.is_settled = True
         self.seconds = 0.0
-        self._changed_at = self._solved_at = 0.0
+        self.changed_at = self._solved_at = self._full_at = 0.0
         self._last: Solved | None = None
         self._given: dict[str, tuple[float, str]] = {}
         self._verdict: Any = None
@@ -89,23 +96,32 @@ class SkillKeeper:
         before = self.ledger.n_events
         self.ledger.add(change)
         if self.ledger.n_events != before:
-            self._changed_at, self.is_settled = now_s, False
+            self.changed_at, self.is_settled = now_s, False
 
     def due(self, now_s: float, at_once: bool = False) -> bool:
         """Whether a solution should begin now."""
         if self._under_way is not None or self.is_settled:
             return False
-        if at_once or now_s - self._changed_at >= self._rules.settle_after_s:
+        if at_once or now_s - self.changed_at >= self._rules.settle_after_s:
             return True
         pause = max(self._rules.solve_every_s, _SHARE * self.seconds)
-        return self._changed_at > self._solved_at and now_s - self._solved_at >= pause
+        return self.changed_at > self._solved_at and now_s - self._solved_at >= pause
 
-    def begin(self, now_s: float, pool: Callable[..., Future[Any]], settled: bool = False) -> None:
-        """Begins a solution; `settled` makes it one from scratch."""
-        settled = settled or now_s - self._changed_at >= self._rules.settle_after_s
+    def begin(
+        self,
+        now_s: float,
+        pool: Callable[..., Future[Any]],
+        settled: bool = False,
+        sent: Mapping[str, int] | None = None,
+    ) -> None:
+        """Begins a solution; `settled` makes it one from scratch, `sent` comes back with it."""
+        settled = settled or now_s - self.changed_at >= self._rules.settle_after_s
         edges = self.ledger.edges()
-        order = _Order(edges, None if settled else self._warm(edges), settled, self.ledger.n_events)
-        self._solved_at = now_s
+        start = None if settled else self._warm(edges)
+        pause = max(self._rules.skills_every_s, _SHARE * self.seconds)
+        intervals = settled or abs(now_s - self._full_at) >= pause  # a clock may be set back
+        self._solved_at, self._full_at = now_s, now_s if intervals else self._full_at
+        order = _Order(edges, start, settled, intervals, self.ledger.n_events, sent or {})
         self._under_way = (pool(_solved, order, self._rules), order)
 
     def finished(self, now_s: float, wait: bool = False) -> Solution | None:
@@ -120,8 +136,11 @@ class SkillKeeper:
         self.revision = max(self.revision + 1, int(now_s * _US))
         self.is_settled = order.settled and order.n_events == self.ledger.n_events
         skills = Skills(self.version, order.settled, order.n_events, solved.model.to_bytes())
-        rows = self._changed_rows(solved.skill_table(), exact=order.settled)
-        return Solution(skills, rows, self._changed_graph(solved.graph_table()), solved, self.seconds)
+        rows = graph = None
+        if order.intervals:
+            rows = self._changed_rows(solved.skill_table(), exact=order.settled)
+            graph = self._changed_graph(solved.graph_table())
+        return Solution(skills, rows, graph, solved, self.seconds, order.sent)
 
     @property
     def busy(self) -> bool:
@@ -143,7 +162,7 @@ class SkillKeeper:
             (known := self._given.get(worker)) is None or abs(known[0] - s) > limit or known[1] != state
             for worker, s, state in zip(workers, skill, status, strict=True)
         ]
-        gone = [] if len(self._given) <= len(workers) else sorted(set(self._given) - set(workers))
+        gone = sorted(self._given.keys() - set(workers))
         for worker, s, state, new in zip(workers, skill, status, fresh, strict=True):
             if new:
                 self._given[worker] = (s, state)
@@ -163,7 +182,7 @@ class SkillKeeper:
 
 def _solved(order: _Order, rules: SkillRules) -> tuple[Solved, float]:
     begun = time.perf_counter()
-    solved = solve(order.edges, rules.aggregate, rules.prior_skills, order.start)
+    solved = solve(order.edges, rules.aggregate, rules.prior_skills, order.start, order.intervals)
     return solved, time.perf_counter() - begun
 
 

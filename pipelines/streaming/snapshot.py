@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.blocks import LabelBlock
 from pipelines.counts import pack_counts
-from pipelines.errors import InputError, RunError
+from pipelines.errors import RunError
 from pipelines.grouped import TaskShard
 from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
 from pipelines.prior import read_prior_skills
@@ -22,7 +22,7 @@ from pipelines.run_folder import STATE, RunFolder
 from pipelines.score import score_shard
 from pipelines.settings import AggregateSettings, BatchSettings
 from pipelines.solve import Solved, edge_tables, solve
-from pipelines.streaming.control import Control, read_json
+from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import SNAPSHOT, Marker
 from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.label_table import LabelTable
@@ -30,16 +30,13 @@ from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.track import read_frame, state_path
 from pipelines.write import write_file, write_table
 
-DESCRIPTION = "stream.json"
 PATIENCE_S = 120.0
 _PAUSE_S = 0.2
 
 
 def take(control: Control, output: str, *, output_format: str = "parquet", overwrite: bool = False) -> dict[str, Any]:
     """Writes the state of the stream of a control folder as a run to `output`; returns its manifest."""
-    described = read_json(control.path(DESCRIPTION))
-    if described is None:
-        raise InputError(f"--control {control.folder} is no control folder of a stream: it has no {DESCRIPTION}.")
+    described = control.described()
     clock = Clock()
     settings = BatchSettings(
         (described["source"],), output, _aggregate_of(described), output_format=output_format, overwrite=overwrite

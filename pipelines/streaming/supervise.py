@@ -18,6 +18,7 @@ from pipelines.errors import RunError
 from pipelines.prior import read_prior_skills
 from pipelines.runners import options_of
 from pipelines.sinks.folder import IntervalFolder
+from pipelines.sinks.intervals import WriteIntervals
 from pipelines.sinks.targets import sink_of
 from pipelines.sinks.write import WriteRows
 from pipelines.sources.endless import source_of
@@ -25,7 +26,7 @@ from pipelines.sources.storage import is_local
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
-from pipelines.streaming.control import Control, write_json
+from pipelines.streaming.control import Control
 from pipelines.streaming.ending import ENDED, end_job, name_job, state_of
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.runner_flags import runs_on_flink, with_streaming_flags
@@ -33,7 +34,6 @@ from pipelines.streaming.settings import StreamSettings
 from pipelines.streaming.skill_keeping import SkillRules
 from pipelines.streaming.tracking import TrackRules
 
-DESCRIPTION = "stream.json"
 PATIENCE_S = 120.0
 _PAUSE_S = 0.2
 _US = 1_000_000
@@ -41,10 +41,13 @@ _US = 1_000_000
 Watcher = Callable[[dict[str, Any] | None], None]
 
 
-def run(settings: StreamSettings, beam_args: Sequence[str], watch: Watcher) -> dict[str, Any]:
-    """Runs a stream until a signal ends it; returns its last status. `watch` is told the status as it changes.
+def run(
+    settings: StreamSettings, beam_args: Sequence[str], watch: Watcher, begun: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """Runs a stream until a signal ends it; returns its last status.
 
-    In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
+    `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
+    In the last status, "ended" is "drained": all that was read is answered; or "stopped": the job was, at a savepoint.
     """
     flags = with_streaming_flags(_with_runner(beam_args))
     plan = plan_of(settings)
@@ -54,6 +57,8 @@ def run(settings: StreamSettings, beam_args: Sequence[str], watch: Watcher) -> d
     build(pipeline, plan)
     with _signals() as asked:
         result = pipeline.run()
+        if begun is not None:
+            begun()
         try:
             if not _watch(result, plan.control, watch, asked):
                 return {**(plan.control.status() or {}), "ended": "stopped"}
@@ -72,7 +77,7 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
     if is_local(settings.control):
         Path(settings.control).mkdir(parents=True, exist_ok=True)
     control.clear()
-    write_json(control.path(DESCRIPTION), _described(settings))
+    control.describe(_described(settings))
     prior = read_prior_skills(settings.prior_skills)
     return StreamPlan(
         source,
@@ -81,7 +86,13 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
         rejects,
         settings.shards,
         TrackRules(source.n_readers, int(settings.task_ttl_s * _US), settings.late),
-        SkillRules(settings.aggregate, settings.solve_every_s, settings.settle_after_s, settings.emit_if, prior),
+        SkillRules(
+            settings.aggregate,
+            settings.solve_every_s,
+            settings.settle_after_s,
+            emit_if=settings.emit_if,
+            prior_skills=prior,
+        ),
         AnswerRules(settings.aggregate, settings.emit_if),
         settings.block,
         prepare(settings.bootstrap, control, settings.shards, settings.events.time_unit) if settings.bootstrap else "",
@@ -92,8 +103,6 @@ def _sink(name: str, text: str, settings: StreamSettings) -> tuple[str, Any]:
     target = sink_of(text)
     target.check()
     if isinstance(target, IntervalFolder):
-        from pipelines.sinks.intervals import WriteIntervals
-
         return name, WriteIntervals(target.path, settings.file_every_s)
     return name, WriteRows(target)
 
@@ -164,7 +173,7 @@ def _drained(result: Any, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
     """Asks the stream to stop reading and to answer all it has read, and waits for that."""
     control = plan.control
     marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
-    wanted = plan.shards * len(plan.sinks)
+    wanted = (plan.shards + 1) * len(plan.sinks)  # each shard's answers, and the skills
     until = time.monotonic() + PATIENCE_S
     while control.n_finished(marker) < wanted:
         if state_of(result) in ENDED or time.monotonic() > until:

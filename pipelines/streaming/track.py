@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -17,20 +17,22 @@ from pipelines.blocks import LabelBlock
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
-    CHANGES,
     CLOCK,
     CLOSING,
-    EVENTS,
+    LABELS,
     MARKER,
     SNAPSHOT,
+    Change,
     Marker,
     join,
     pack_marker,
+    pack_numbered,
+    pack_shard_change,
     unpack_clock,
     unpack_marker,
 )
 from pipelines.streaming.kept import BAG, CELL, Kept
-from pipelines.streaming.tracking import LATE, TaskTracker, Tracked, TrackRules
+from pipelines.streaming.tracking import LATE, TaskTracker, TrackRules
 from pipelines.write import write_file
 
 MODEL_KEY = "model"
@@ -82,43 +84,46 @@ class _TrackTasksFn(beam.DoFn):
     def _events(self, shard: int, kept: Kept[TaskTracker], block: LabelBlock) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput
         tracked = kept.value.take(block)
-        if tracked.kept is not None:
-            frame = tracked.kept.to_bytes()
-            self._keep(kept, tracked, b"E" + frame)
-            yield tag("labels", (shard, EVENTS + frame))
-        else:
-            self._keep(kept, tracked, None)
-        yield tag("changes", CHANGES + shard.to_bytes(4, "little") + tracked.change)
+        outputs = []
+        frame = None if tracked.kept is None else tracked.kept.to_bytes()
+        if frame is not None:
+            outputs.append(tag("labels", (shard, self._numbered(kept, LABELS, frame))))
+        if tracked.closing is not None:
+            outputs.append(tag("labels", (shard, self._numbered(kept, CLOSING, _packed(tracked.closing)))))
+        kept.note["events"] = kept.note.get("events", 0) + len(block)
+        change = Change(shard, kept.note["events"], kept.note.get("sent", 0), tracked.change)
+        outputs.append(tag("changes", pack_shard_change(change)))
         if tracked.rejects is not None:
             self._late.inc(tracked.n_late)
-            yield tag("rejects", ("rejects", tracked.rejects))
-        if tracked.closing is not None:
-            yield tag("labels", (shard, CLOSING + json.dumps(tracked.closing.to_pylist()).encode()))
+            outputs.append(tag("rejects", ("rejects", tracked.rejects)))
+        self._keep(kept, None if frame is None else b"E" + frame, tracked.closing is not None)
+        yield from outputs
 
-    def _keep(self, kept: Kept[TaskTracker], tracked: Tracked, frame: bytes | None) -> None:
-        if self._rules.task_ttl_us:
-            kept.note.update(kept.value.note())
-        if frame is None and tracked.closing is None and not self._rules.task_ttl_us:
-            kept.put_back()
-            return
+    def _numbered(self, kept: Kept[TaskTracker], kind: bytes, body: bytes) -> bytes:
+        kept.note["sent"] = kept.note.get("sent", 0) + 1
+        return pack_numbered(kind, kept.note["sent"], body)
+
+    def _keep(self, kept: Kept[TaskTracker], frame: bytes | None = None, compact: bool = False) -> None:
+        kept.note.update(kept.value.note())
         self._bytes.update(len(frame or b""))
-        kept.keep(frame, kept.value.to_bytes, compact=tracked.closing is not None)
+        kept.keep(frame, kept.value.to_bytes, compact)
 
     def _closed(self, shard: int, kept: Kept[TaskTracker], closing: Any) -> Iterator[Any]:
-        kept.note.update(kept.value.note())
-        kept.keep(None, kept.value.to_bytes, compact=closing is not None)
         if closing is not None:
-            names = json.dumps(closing.to_pylist()).encode()
-            yield beam.pvalue.TaggedOutput("labels", (shard, CLOSING + names))
+            yield beam.pvalue.TaggedOutput("labels", (shard, self._numbered(kept, CLOSING, _packed(closing))))
+        self._keep(kept, compact=closing is not None)
 
     def _asked(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
         """Does what is asked for when all readers have asked, and passes the request on."""
-        asked = kept.note.setdefault("asked", {})
-        heard = asked[marker.id] = sorted({*asked.get(marker.id, []), marker.sender})
-        if len(heard) == self._rules.n_readers:
+        asked = kept.value.asked
+        heard = asked.setdefault(marker.id, set())
+        heard.add(marker.sender)
+        whole = len(heard) == self._rules.n_readers
+        if whole:
             del asked[marker.id]
-        kept.keep(None, kept.value.to_bytes)
-        if marker.id in asked:
+        kept.note["asked"] = {request: sorted(readers) for request, readers in asked.items()}
+        if not whole:
+            self._keep(kept)
             return
         if marker.kind == BOOTSTRAP:
             yield from self._bootstrapped(shard, kept, marker)
@@ -126,16 +131,23 @@ class _TrackTasksFn(beam.DoFn):
         if marker.kind == SNAPSHOT:
             frame = kept.value.table.block().to_bytes()
             write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
-        onward = pack_marker(Marker(marker.kind, marker.id, marker.folder, shard))
-        yield beam.pvalue.TaggedOutput("changes", onward)
+        self._keep(kept)
+        counted = replace(marker, sender=shard, events=kept.note.get("events", 0), sent=kept.note.get("sent", 0))
+        yield beam.pvalue.TaggedOutput("changes", pack_marker(counted))
 
     def _bootstrapped(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
         block = LabelBlock.from_bytes(read_frame(state_path(marker.folder, shard)))
         residue = FileSystems.join(marker.folder, RESIDUE)
         if shard == 0 and FileSystems.exists(residue):
-            yield beam.pvalue.TaggedOutput("changes", CHANGES + bytes(4) + read_frame(residue))
+            yield beam.pvalue.TaggedOutput("changes", pack_shard_change(Change(shard, 0, 0, read_frame(residue))))
         if len(block):
             yield from self._events(shard, kept, block)
+        else:
+            self._keep(kept)
+
+
+def _packed(names: Any) -> bytes:
+    return json.dumps(names.to_pylist()).encode()
 
 
 def read_frame(path: str) -> bytes:

@@ -62,6 +62,7 @@ class TaskTracker:
 
     Attributes:
         table: the labels.
+        asked: which readers have passed on a request, by its id.
     """
 
     def __init__(self, rules: TrackRules) -> None:
@@ -71,6 +72,7 @@ class TaskTracker:
         self._closed_at: NDArray[np.int64] = np.empty(0, np.int64)
         self._newest = self._clock = self._swept = NO_TIME
         self._watermarks: dict[int, int] = {}
+        self.asked: dict[str, set[int]] = {}
 
     @property
     def n_closed(self) -> int:
@@ -160,6 +162,7 @@ class TaskTracker:
         if "clock" in note:
             tracker._newest, tracker._clock, tracker._swept = note["newest"], note["clock"], note["swept"]
             tracker._watermarks = dict(note["watermarks"])
+        tracker.asked = {request: set(readers) for request, readers in note.get("asked", {}).items()}
         return tracker
 
 
@@ -168,24 +171,27 @@ def _rejects(block: LabelBlock, rows: NDArray[np.int64]) -> pa.Table:
     workers, classes = late.workers.to_pylist(), late.classes.to_pylist()
     offset = np.arange(len(block))[rows] if late.offset is None else late.offset
     time = np.full(len(late), NO_TIME) if late.time is None else late.time
+    gone = np.zeros(len(late), bool) if late.deleted is None else late.deleted
     return reject_table(
         [
             {
-                "record": _shown(task, workers[worker], classes[label], int(at)),
+                "record": _shown(task, workers[worker], None if withdrawn else classes[label], int(at)),
                 "reason": LATE,
                 "detail": "The task was closed before this label arrived.",
                 "source": block.path,
                 "position": block.sequence + int(place),
             }
-            for task, worker, label, at, place in zip(
-                late.task.to_pylist(), late.worker, late.label, time, offset, strict=True
+            for task, worker, label, at, place, withdrawn in zip(
+                late.task.to_pylist(), late.worker, late.label, time, offset, gone, strict=True
             )
         ]
     )
 
 
-def _shown(task: str, worker: str, label: str, time_us: int) -> str:
-    record: dict[str, Any] = {"task": task, "worker": worker, "label": label}
+def _shown(task: str, worker: str, label: str | None, time_us: int) -> str:
+    """The event as JSON; one without a label withdraws one."""
+    record: dict[str, Any] = {"task": task, "worker": worker}
+    record |= {"op": "delete"} if label is None else {"label": label}
     if time_us != NO_TIME:
         record["submitted_at_us"] = time_us
     return json.dumps(record, ensure_ascii=False)

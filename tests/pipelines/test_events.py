@@ -96,8 +96,18 @@ def test_a_withdrawal_needs_no_label(label):
     assert found.rejects is None
 
 
-def test_withdrawals_alone_make_a_block():
+def test_a_block_knows_only_workers_who_act_and_classes_that_are_chosen():
+    rows = [("t", "ann", "x", None, None), ("t", "bob", "z", None, None), ("t", "cat", "y", None, "delete")]
+    block = parsed([*rows, ("u", "ann", "w", None, None)], classes=("w", "x", "y")).block
+    assert (block.workers.to_pylist(), block.classes.to_pylist()) == (["ann", "cat"], ["x", "w"])
+    assert [block.workers[code].as_py() for code in block.worker] == ["ann", "cat", "ann"]
+    labels = [block.classes[code].as_py() for code in block.label]
+    assert [label for label, deleted in zip(labels, block.deleted, strict=True) if not deleted] == ["x", "w"]
+
+
+def test_withdrawals_alone_make_a_block_without_classes():
     block = parsed([("t", "w", None, NOON, "delete")]).block
+    assert block.classes.to_pylist() == LabelBlock.from_bytes(block.to_bytes()).classes.to_pylist() == []
     assert (block.task.to_pylist(), block.workers.to_pylist(), block.deleted.tolist()) == (["t"], ["w"], [True])
 
 

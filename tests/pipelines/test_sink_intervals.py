@@ -78,7 +78,7 @@ class Writer:
     def pass_interval(self):
         self.now = self.state.due_at
         self.state.due_at = None
-        self._fn.write_due(self.state, Cell(self.state))
+        list(self._fn.write_due(self.state, Cell(self.state)))
 
 
 def manifest(folder, number=0):
@@ -106,6 +106,7 @@ def test_rows_wait_for_the_end_of_the_interval_and_are_written_with_a_manifest(t
     found = manifest(tmp_path)
     data = (tmp_path / "scores/part-000000.parquet").read_bytes()
     assert found.pop("files")[1] == {
+        "table": "scores",
         "path": "scores/part-000000.parquet",
         "rows": 2,
         "size_bytes": len(data),

@@ -146,6 +146,7 @@ def test_a_file_that_grows_while_it_is_read_loses_nothing(tmp_path):
         ("x.csv", csv_bytes(rows(1, 2)), csv_bytes(rows(3))),
         ("x.csv.gz", gzip.compress(csv_bytes(rows(1))), gzip.compress(csv_bytes(rows(*range(50))))),
     ],
+    ids=["parquet", "csv", "gzip"],  # the bytes of a gzip file tell the time
 )
 def test_a_file_that_changed_otherwise_is_told_once_and_not_read_again(tmp_path, name, before, after):
     write(tmp_path, name, before)

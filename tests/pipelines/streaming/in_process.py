@@ -21,6 +21,7 @@ class Stream:
         self.pool = solver_pool()
         self.now = 1000.0
         self.scores, self.skills, self.graph, self.rejects, self.n_rows = {}, {}, [], [], 0
+        self.solution = None
 
     def feed(self, block, reader=0, watermark_us=2**62):
         for number, part in split_block(block, self.shards):
@@ -42,7 +43,7 @@ class Stream:
         self.now += seconds
         if self.keeper.due(self.now, at_once=settled):
             self.keeper.begin(self.now, self.pool.submit, settled)
-            solution = self.keeper.finished(self.now, wait=True)
+            solution = self.solution = self.keeper.finished(self.now, wait=True)
             skills = unpack_skills(pack_skills(solution.skills))
             for row in solution.rows.to_pylist() if solution.rows is not None else ():
                 self.skills[row["worker"]] = row

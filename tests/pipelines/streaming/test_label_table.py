@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
-from histories import block_of, cut, random_events, surviving
+from histories import Event, block_of, cut, random_events, surviving
 
 from crowdcore.edges import EdgeCounts
 from crowdcore.labels import group_labels
@@ -36,3 +39,18 @@ def test_after_any_history_the_ledger_equals_the_counts_of_the_labels_that_hold(
         fed(table, ledger, piece)
     assert ledger.edges() == edges_of(surviving(events))
     assert ledger.n_events == len(events)
+
+
+def test_a_worker_whom_the_block_names_twice_is_one_worker():
+    """Where hardly any worker occurs twice, each label brings its own entry of the dictionary."""
+    events = [
+        Event("t", "ann", "x", 1),
+        Event("u", "bob", "x", 1),
+        Event("u", "ann", "x", 2),
+        Event("t", "bob", "x", 3),
+    ]
+    block = block_of(events)
+    spelled_out = replace(block, worker=np.arange(4), workers=block.workers.take(pa.array(block.worker)))
+    table, ledger = LabelTable(), Ledger()
+    ledger.add(pack_change(table.change(table.apply(spelled_out)), table.workers, table.classes, len(events)))
+    assert ledger.edges() == edges_of(events)

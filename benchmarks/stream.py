@@ -1,0 +1,312 @@
+"""Benchmarks of the stream on real engines: ``python -m benchmarks.stream [backlog|sustained|slow] ...``.
+
+Everything runs on this machine: broker, producer, engine and sink share its cores. Each figure is printed as it is
+measured, and all of them are written to docs/stream-benchmarks.md.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import ROOT
+from engines.flink import Flink
+from engines.kafka import Kafka
+from engines.prism import Prism
+from pipelines.streaming.control import Control
+
+PAGE = ROOT / "docs" / "stream-benchmarks.md"
+BACKLOG, WARM_UP = 1_000_000, 1_000
+TICK = os.sysconf("SC_CLK_TCK")
+_TOPIC = {"message_timestamp_type": "LogAppendTime"}
+
+
+@dataclass
+class Bench:
+    """A broker and an engine, and what was measured."""
+
+    kafka: Kafka
+    folder: Path
+    lines: list[str]
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+        self.lines.append(text)
+
+
+@dataclass
+class Job:
+    """A running `crowdbeam stream`."""
+
+    process: subprocess.Popen[bytes]
+    control: Control
+    topic: str
+    prefix: str
+
+    def status(self) -> dict[str, Any]:
+        return self.control.status() or {}
+
+    def wait(self, holds: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
+        until = time.monotonic() + seconds
+        while True:
+            status = self.status()
+            if status and holds(status):
+                return status
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"the stream did not get there: {status}")
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(180)
+
+
+def cpu_s(pids: list[int]) -> float:
+    """Processor time of processes and of their children that have ended."""
+    total = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(map(int, fields[11:15]))
+    return total / TICK
+
+
+def memory_mb(pids: list[int]) -> float:
+    total = 0.0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) / 1000 for line in lines if line.startswith("VmRSS"))
+    return total
+
+
+@contextmanager
+def engine_of(name: str, folder: Path) -> Iterator[Any]:
+    """Prism or Flink."""
+    kinds: dict[str, Callable[[], Any]] = {"prism": lambda: Prism(folder), "flink": lambda: Flink(folder)}
+    with kinds[name]() as running:
+        yield running
+
+
+def python_pids(name: str, engine: Any, job: Job) -> list[int]:
+    """The processes that run our functions."""
+    return [job.process.pid] if name == "prism" else engine.workers()
+
+
+def start(bench: Bench, engine: Any, case: str, *words: str) -> Job:
+    """Starts the command on topics of its own, whose rows carry the broker's time."""
+    topic, prefix = f"labels-{case}", f"out-{case}"
+    for name in ("scores", "skills", "graph"):
+        bench.kafka.create_topic(f"{prefix}.{name}", 4, cleanup_policy="compact", **_TOPIC)
+    control = bench.folder / f"control-{case}"
+    command = [
+        str(Path(sys.executable).parent / "crowdbeam"), "stream",
+        "--source", f"kafka://{bench.kafka.bootstrap}/{topic}",
+        "--sink", f"kafka://{bench.kafka.bootstrap}/{prefix}",
+        "--control", str(control), "--quiet", *words, *engine.beam_args(streaming=True),
+    ]  # fmt: skip
+    return Job(subprocess.Popen(command), Control(str(control)), topic, prefix)
+
+
+def messages_of(bench: Bench, topic: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Every message of a topic as it is now, and the broker's time of it in ms."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bench.kafka.bootstrap, "group.id": "bench"})
+    parts = [TopicPartition(topic, p, 0) for p in range(4)]
+    ends = {part.partition: consumer.get_watermark_offsets(part)[1] for part in parts}
+    left = sum(ends.values())
+    consumer.assign(parts)
+    while left:
+        for message in consumer.consume(min(left, 10_000), 1.0):
+            if message.error() is None:
+                left -= 1
+                yield json.loads(message.value() or b"{}"), message.timestamp()[1]
+    consumer.close()
+
+
+def row_times(bench: Bench, prefix: str) -> Iterator[tuple[str, int, int]]:
+    """Task, labels counted and broker's time in ms of every row of scores, in order of arrival."""
+    for row, at_ms in messages_of(bench, f"{prefix}.scores"):
+        yield row["task"], row["n_workers"], at_ms
+
+
+def backlog(bench: Bench, name: str, n_events: int) -> None:
+    """A topic full of events, read from its beginning to the last answer."""
+    case = f"backlog-{name}"
+    bench.kafka.create_topic(f"labels-{case}", 4)
+    load(bench, f"labels-{case}", n_events, 0)
+    floor = measure_floor(bench, f"labels-{case}", case)
+    with engine_of(name, bench.folder / f"{name}-{case}") as engine:
+        job = start(bench, engine, case)
+        try:
+            job.wait(lambda s: s["first_read_at_s"] > 0, 120)
+            started = cpu_s(engine.pids())
+            status = job.wait(lambda s: s["events"] >= n_events and s["settled"], 300)
+            python = cpu_s(python_pids(name, engine, job))
+            runner = cpu_s(engine.pids()) - started
+        finally:
+            job.end()
+    last_s = max(at for _, _, at in row_times(bench, job.prefix)) / 1000
+    read = n_events / (status["last_change_at_s"] - status["first_read_at_s"])
+    answered = n_events / (last_s - status["first_read_at_s"])
+    bench.say(
+        f"| {name} | {n_events:,} | {read:,.0f} | {answered:,.0f} | {python * 1e6 / n_events:.1f} "
+        f"| {runner * 1e6 / n_events:.1f} | {floor['cpu_s'] * 1e6 / n_events:.1f} "
+        f"| {python / floor['cpu_s']:.2f} |"
+    )
+
+
+def measure_floor(bench: Bench, topic: str, case: str) -> dict[str, float]:
+    """The same functions without Beam."""
+    command = [sys.executable, "-m", "benchmarks.stream_floor", bench.kafka.bootstrap, topic, f"floor-{case}"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def load(bench: Bench, topic: str, n_events: int, rate: float) -> None:
+    words = [bench.kafka.bootstrap, topic, str(n_events), str(rate)]
+    subprocess.run([sys.executable, "-m", "benchmarks.stream_load", *words], check=True, cwd=ROOT)
+
+
+def sustained(bench: Bench, name: str, rate: int, seconds: float) -> None:
+    """A steady rate: is the lag steady, and how old are answers?"""
+    case = f"sustained-{name}"
+    bench.kafka.create_topic(f"labels-{case}", 4)
+    n_events = int(rate * seconds)
+    lags = []
+    with engine_of(name, bench.folder / f"{name}-{case}") as engine:
+        job = start(bench, engine, case)
+        try:
+            words = [bench.kafka.bootstrap, f"labels-{case}", str(n_events), str(rate)]
+            warm_up(bench, job)
+            producer = subprocess.Popen([sys.executable, "-m", "benchmarks.stream_load", *words], cwd=ROOT)
+            before = cpu_s(python_pids(name, engine, job))
+            while producer.poll() is None:
+                time.sleep(1)
+                lags.append(sum(job.status().get("lag", {}).values()))
+            cpu = cpu_s(python_pids(name, engine, job)) - before
+            job.wait(lambda s: s["events"] >= n_events + WARM_UP and s["settled"], 120)
+        finally:
+            job.end()
+    ages = answer_ages(bench, job)
+    warm = ages[len(ages) // 10 :]
+    third = len(lags) // 3
+    bench.say(
+        f"| {name} | {rate:,} | {seconds:.0f} | {np.percentile(warm, 50):.2f} | {np.percentile(warm, 95):.2f} "
+        f"| {np.mean(lags[third : 2 * third]):,.0f} → {np.mean(lags[2 * third :]):,.0f} | {cpu * 1e6 / n_events:.1f} |"
+    )
+
+
+def answer_ages(bench: Bench, job: Job) -> list[float]:
+    """Seconds from the sending of a task's k-th label to the first row that counts k labels, in order of the rows."""
+    sent: dict[str, list[int]] = {}
+    for event, _ in messages_of(bench, job.topic):
+        sent.setdefault(event["task"], []).append(event["submitted_at_us"])
+    seen: dict[str, int] = {}
+    ages = []
+    for task, n_workers, at_ms in row_times(bench, job.prefix):
+        if seen.get(task, 0) < n_workers <= len(sent[task]):
+            seen[task] = n_workers
+            ages.append(at_ms / 1000 - sent[task][n_workers - 1] / 1e6)
+    return ages
+
+
+def warm_up(bench: Bench, job: Job) -> None:
+    """Waits until the stream reads."""
+    load(bench, job.topic, WARM_UP, 0)
+    job.wait(lambda s: s["events"] >= WARM_UP, 180)
+
+
+def slow(bench: Bench, seconds: float, rate: int = 10) -> None:
+    """A low rate for long: what grows?"""
+    case = "slow"
+    bench.kafka.create_topic(f"labels-{case}", 4)
+    with engine_of("flink", bench.folder / "flink-slow") as engine:
+        job = start(bench, engine, case)
+        try:
+            words = [bench.kafka.bootstrap, f"labels-{case}", str(int(rate * seconds)), str(rate)]
+            producer = subprocess.Popen([sys.executable, "-m", "benchmarks.stream_load", *words], cwd=ROOT)
+            job.wait(lambda s: s["first_read_at_s"] > 0, 180)
+            (job_id,) = [one["jid"] for one in engine.jobs() if one["state"] == "RUNNING"]
+            marks = []
+            while producer.poll() is None:
+                time.sleep(10)
+                checkpoint = engine.checkpoint(job_id)
+                size = checkpoint.size_bytes if checkpoint else 0
+                marks.append((time.monotonic(), size, memory_mb(engine.workers()), job.status().get("events", 0)))
+        finally:
+            job.end()
+    marks = [mark for mark in marks if mark[1]]
+    half = marks[len(marks) // 4 :]
+    at, size, memory, events = (np.array(column, float) for column in zip(*half, strict=True))
+    slope = np.polyfit(at, size, 1)[0]
+    per_label = slope / max(np.polyfit(at, events, 1)[0], 1e-9)
+    grown = f"{slope / 1000:.2f} | {per_label:.0f} | {memory[0]:.0f} → {memory[-1]:.0f}"
+    bench.say(f"| flink | {rate} | {seconds:.0f} | {grown} |")
+
+
+HEADS = {
+    "backlog": (
+        "## Backlog\n\nA topic that is full when the stream starts; engine, broker and stream share the cores.\n\n"
+        "| engine | events | read/s | to the last answer, events/s | Python CPU, µs/event | engine CPU, µs/event "
+        "| floor CPU, µs/event | Python / floor |\n|---|---|---|---|---|---|---|---|"
+    ),
+    "sustained": (
+        "\n## Steady rate\n\nFrom the sending of a label to the first row in the sink's topic that counts it.\n\n"
+        "| engine | events/s | for, s | p50, s | p95, s | mean lag, second → last third | Python CPU, µs/event |\n"
+        "|---|---|---|---|---|---|---|"
+    ),
+    "slow": (
+        "\n## Low rate\n\nWhat a checkpoint grows by, labels included.\n\n"
+        "| engine | events/s | for, s | checkpoint growth, KB/s | a label, bytes | memory of the workers, MB |\n"
+        "|---|---|---|---|---|---|"
+    ),
+}
+
+
+def main(argv: list[str]) -> None:
+    """Runs the cases that are named, or all of them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.stream")
+    parser.add_argument("cases", nargs="*", default=list(HEADS), choices=[*HEADS, []])
+    parser.add_argument("--engines", default="prism,flink")
+    parser.add_argument("--events", type=int, default=BACKLOG)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--slow-seconds", type=float, default=600)
+    args = parser.parse_args(argv)
+    engines = args.engines.split(",")
+    rates = {"prism": 5_000, "flink": 20_000}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        kafka = stack.enter_context(Kafka(Path(folder) / "kafka"))
+        bench = Bench(kafka, Path(folder), ["# The stream, measured\n"])
+        for case in args.cases or HEADS:
+            bench.say(HEADS[case])
+            if case == "slow":
+                slow(bench, args.slow_seconds)
+                continue
+            for name in engines:
+                if case == "backlog":
+                    backlog(bench, name, args.events)
+                else:
+                    sustained(bench, name, rates[name], args.seconds)
+        PAGE.write_text("\n".join(bench.lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,67 @@
+"""Settings of a stream that cannot be used: one sentence each, exit code 2, and nothing left behind."""
+
+import pytest
+from command_line import run_command
+from stream_options_run import option_folders
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return option_folders(tmp_path_factory.mktemp("events"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "There is no --source; give kafka://HOST:PORT/TOPIC or a folder."),
+        (("--source", "{}/labels"), "There is no --sink; give a folder, kafka://HOST:PORT/PREFIX or postgres://..."),
+        (("--source", "{}/nowhere", "--sink", "s"), "There is no folder"),
+        (("--source", "kafak://a:1/t", "--sink", "s"), "--source begins with kafak://, which is not known."),
+        (("--source", "kafka://a/t", "--sink", "s"), "is no Kafka URL; write kafka://HOST:PORT/TOPIC."),
+        (("+", "--sink", "s", "--sink", "s"), "--sink names a sink twice; name each once."),
+        (("+", "--sink", "kafka://nowhere"), "The sink is not of the form"),
+        (("+", "--message-format", "xml"), "--message-format is 'xml'; it takes json, avro."),
+        (("+", "--columns", "item=task"), "--columns"),
+        (("+", "--time-unit", "h"), "--time-unit is 'h'; it takes"),
+        (("+", "--max-ahead", "soon"), "--max-ahead is 'soon'; it takes a time such as 30s, 15m, 12h or 7d."),
+        (("+", "--from", "middle"), "--from is 'middle'; it takes earliest, latest."),
+        (("+", "--readers", "0"), "--readers is 0; it takes a number from 1 to 1024."),
+        (("+", "--readers", "two"), "--readers is 'two'; it takes a whole number."),
+        (("+", "--block", "0"), "--block is 0; it takes a number from 1 to 1e+06."),
+        (("+", "--bootstrap", "{}/labels"), "labels"),
+        (("+", "--emit-if", "2"), "--emit-if is 2; it takes a number from 0 to 1."),
+        (("+", "--file-every", "0"), "--file-every is 0; it takes a number from 0.1 to 86400."),
+        (("+", "--task-ttl", "-1d"), "--task-ttl is '-1d'; it takes a time such as 30s, 15m, 12h or 7d."),
+        (("+", "--late", "drop"), "--late is 'drop'; it takes reject, reopen."),
+        (("+", "--solve-every", "0"), "--solve-every is 0; it takes a number from 0.1 to 86400."),
+        (("+", "--settle-after", "0"), "--settle-after is 0; it takes a number from 0.1 to 86400."),
+        (("+", "--shards", "5000"), "--shards is 5000; it takes a number from 1 to 1024."),
+        (("+", "--weights", "heavy"), "--weights is 'heavy'; it takes"),
+        (("+", "--prior-skills", "{}/nowhere.csv"), "nowhere.csv"),
+        (("+", "--runner", "DirectRunner"), "--runner=DirectRunner cannot run a stream; use --runner=PrismRunner"),
+        (("+", "--taks-ttl", "7d"), "--taks-ttl is no option of crowdbeam or Beam; did you mean --task-ttl?"),
+        (("pause",), "'pause' is no action of crowdbeam stream; it takes run, snapshot, stop."),
+        (("stop",), "crowdbeam stream stop needs the --control folder of a running stream."),
+        (("snapshot", "--output", "o"), "crowdbeam stream snapshot needs the --control folder of a running stream."),
+        (("snapshot", "--control", "{}/labels", "--output", "{}/o"), "is no control folder of a stream"),
+        (("stop", "--control", "{}/labels"), "is no control folder of a stream"),
+    ],
+)
+def test_bad_settings_are_refused_with_one_sentence_before_anything_runs(
+    words, sentence, folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.chdir(tmp_path)
+    start = ("--source", "{}/labels", "--sink", "sink") if words[:1] == ("+",) else ()
+    told = [word.replace("{}", str(folder)) for word in (*start, *words) if word != "+"]
+    if words[:1] == ("+",) and "--sink" in words:
+        told = told[:2] + told[4:]
+    done = run_command("stream", *told)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("crowdbeam: ")
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+    assert list((tmp_path / "tmp").iterdir()) == [], "nothing is left"

@@ -1,0 +1,250 @@
+"""Options of `crowdbeam stream` that only a snapshot, a broker or a whole stream shows."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from command_line import run_command
+from kafka_events import message, new_topic, produce
+from stream_options_run import ROWS, OptionRun, option_folders, settings_for
+
+from pipelines.blocks import LabelBlock
+from pipelines.errors import InputError, InvalidSettingError
+from pipelines.sinks.interval_files import finished_intervals, read_intervals
+from pipelines.sources.endless import source_of
+from pipelines.streaming.control import Control
+from pipelines.streaming.label_table import LabelTable
+from pipelines.streaming.ledger import Ledger, pack_change
+from pipelines.write import write_file
+
+OF_SNAPSHOTS, ON_KAFKA, ON_PRISM = {}, {}, {}
+
+
+def case(cases, option):
+    """Registers a check that makes its own runs."""
+
+    def register(check):
+        cases[option] = check
+        return check
+
+    return register
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return option_folders(tmp_path_factory.mktemp("events"))
+
+
+class AnsweringStream(threading.Thread):
+    """Does what a stream does when it is asked for a snapshot."""
+
+    def __init__(self, control):
+        super().__init__(daemon=True)
+        self.control, self.ended = control, threading.Event()
+
+    def run(self):
+        done = set()
+        while not self.ended.wait(0.02):
+            for marker in self.control.requests():
+                if marker.id not in done:
+                    done.add(marker.id)
+                    self.write(marker.folder)
+
+    def write(self, folder):
+        table, ledger = LabelTable(), Ledger()
+        block = events_block()
+        ledger.add(pack_change(table.change(table.apply(block)), table.workers, table.classes, len(block)))
+        for name, frame in (("labels-00000", table.block().to_bytes()), ("ledger", ledger.to_bytes())):
+            write_file(f"{folder}/{name}.frame", lambda sink, frame=frame: sink.write(frame))
+
+
+def events_block():
+    task, worker, label = (pa.array(column, pa.large_string()) for column in zip(*ROWS, strict=True))
+    coded = [column.dictionary_encode() for column in (worker, label)]
+    codes = [(one.indices.to_numpy(), one.dictionary) for one in coded]
+    return LabelBlock(0, 0, task, *codes[0], *codes[1])
+
+
+@pytest.fixture(scope="module")
+def snapshots(folder, tmp_path_factory):
+    """Takes a snapshot of a stream with words of one's own; the control folder is that of a plan."""
+    control = tmp_path_factory.mktemp("snapshots") / "control"
+    words = ("--source", folder / "labels", "--sink", control.parent / "sink", "--shards", "1")
+    OptionRun(words, control)
+    stream = AnsweringStream(Control(str(control)))
+    stream.start()
+    yield lambda *more: run_command("stream", "snapshot", "--control", control, *more)
+    stream.ended.set()
+    stream.join()
+
+
+@pytest.mark.parametrize("option", ["--output", "--overwrite", "--output-format"])
+def test_option_changes_the_snapshot(option, snapshots, tmp_path):
+    OF_SNAPSHOTS[option](snapshots, tmp_path)
+
+
+@case(OF_SNAPSHOTS, "--output")
+def _(snapshots, tmp_path):
+    done = snapshots("--output", tmp_path / "here")
+    assert done.code == 0, done.err
+    assert (tmp_path / "here" / "manifest.json").exists()
+    without = snapshots()
+    assert (without.code, without.err) == (2, "crowdbeam: A snapshot needs an --output folder.\n")
+
+
+@case(OF_SNAPSHOTS, "--overwrite")
+def _(snapshots, tmp_path):
+    assert [snapshots("--output", tmp_path / "run", *more).code for more in ((), (), ("--overwrite",))] == [0, 2, 0]
+
+
+@case(OF_SNAPSHOTS, "--output-format")
+def _(snapshots, tmp_path):
+    snapshots("--output", tmp_path / "run", "--output-format", "csv")
+    assert {path.suffix for path in (tmp_path / "run" / "scores").iterdir()} == {".csv"}
+    assert snapshots("--output", tmp_path / "other", "--output-format", "xls").code == 2
+
+
+def kafka_settings(kafka, topic, tmp_path, *words):
+    start = ("--source", f"kafka://{kafka.bootstrap}/{topic}", "--sink", tmp_path / "sink")
+    return settings_for((*start, *words), tmp_path / "control")
+
+
+def polled(source, number=0):
+    reader = source.reader(number)
+    found = reader.poll(b"", 100, 2.0)
+    return reader, found, sorted(task for block in found.blocks for task in block.task.to_pylist())
+
+
+@pytest.mark.parametrize("option", ["--from", "--group", "--kafka-properties"])
+def test_option_changes_what_is_read_from_kafka(option, kafka, tmp_path):
+    topic = new_topic(kafka)
+    produce(kafka, topic, [message(1), message(2)])
+    ON_KAFKA[option](kafka, topic, tmp_path)
+
+
+@case(ON_KAFKA, "--from")
+def _(kafka, topic, tmp_path):
+    tasks = [
+        polled(source_of(kafka_settings(kafka, topic, tmp_path, *words)))[2] for words in ((), ("--from", "latest"))
+    ]
+    assert tasks == [["t1", "t2"], []]
+
+
+@case(ON_KAFKA, "--group")
+def _(kafka, topic, tmp_path):
+    from confluent_kafka import Consumer, TopicPartition
+
+    source = source_of(kafka_settings(kafka, topic, tmp_path, "--group", "watchers"))
+    reader, found, _ = polled(source)
+    reader.confirm(found.position)
+    reader.close()
+    offsets = []
+    for group in ("watchers", "crowdbeam"):
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+        offsets.append(consumer.committed([TopicPartition(topic, 0)], 10)[0].offset)
+        consumer.close()
+    assert offsets[0] == 2
+    assert offsets[1] < 0
+
+
+@case(ON_KAFKA, "--kafka-properties")
+def _(kafka, topic, tmp_path):
+    source_of(kafka_settings(kafka, topic, tmp_path)).check()
+    (tmp_path / "client.properties").write_text("security.protocol=nonsense\n", "utf-8")
+    words = ("--kafka-properties", tmp_path / "client.properties")
+    with pytest.raises((InvalidSettingError, InputError), match="Kafka properties cannot be used"):
+        source_of(kafka_settings(kafka, topic, tmp_path, *words)).check()
+
+
+def stream_process(prism, folder, place, *words):
+    command = [str(Path(sys.executable).parent / "crowdbeam"), "stream", "--source", str(folder / "labels")]
+    return subprocess.Popen(
+        [*command, "--sink", str(place / "sink"), *map(str, words), *prism.beam_args(streaming=True)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole_runs(prism, folder, tmp_path_factory):
+    """Two streams as users start them, until they are told to stop: one tells a person how it went, one a program."""
+    runs = {}
+    for name, words in {
+        "json": ("--json", "--classes", "c0,c1", "--file-every", "1s"),
+        "quiet": ("--quiet", "--classes", "c0,c1"),
+        "plain": (),
+    }.items():
+        place = tmp_path_factory.mktemp(name)
+        more = ("--rejects", place / "rejects") if name == "json" else ()
+        process = stream_process(prism, folder, place, *words, *more, "--control", place / "control")
+        settled_enough(process, place / "control")
+        assert run_command("stream", "stop", "--control", place / "control").code == 0
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        runs[name] = (out, err, place)
+    return runs
+
+
+def settled_enough(process, control):
+    until = time.monotonic() + 120
+    while True:
+        status = Control(str(control)).status() or {}
+        if status.get("settled") and status.get("model_version"):
+            return
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < until, status
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("option", ["--sink", "--rejects", "--control", "--json", "--quiet"])
+def test_option_changes_a_whole_stream(option, whole_runs):
+    ON_PRISM[option](whole_runs)
+
+
+@case(ON_PRISM, "--sink")
+def _(runs):
+    tasks = {row["task"] for row in read_intervals(str(runs["plain"][2] / "sink"), "scores").to_pylist()}
+    assert tasks == {task for task, _, _ in ROWS}
+
+
+@case(ON_PRISM, "--rejects")
+def _(runs):
+    strangers = sum(label == "c2" for _, _, label in ROWS)
+    apart, together = (runs[name][2] for name in ("json", "quiet"))
+    assert read_intervals(str(apart / "rejects"), "rejects").num_rows == strangers
+    assert read_intervals(str(apart / "sink"), "rejects").num_rows == 0
+    assert read_intervals(str(together / "sink"), "rejects").num_rows == strangers
+
+
+@case(ON_PRISM, "--control")
+def _(runs):
+    for _, _, place in runs.values():
+        assert json.loads((place / "control" / "stream.json").read_text("utf-8"))["control"] == str(place / "control")
+
+
+@case(ON_PRISM, "--json")
+def _(runs):
+    status = json.loads(runs["json"][0])
+    assert status["settled"]
+    assert status["events"] == sum(label != "c2" for _, _, label in ROWS)
+    assert runs["plain"][0] == f"{len(ROWS)} events read and answered; model {model_of(runs['plain'][2])}.\n"
+
+
+@case(ON_PRISM, "--quiet")
+def _(runs):
+    assert runs["quiet"][:2] == ("", "")
+    assert "requests and status in" in runs["plain"][1]
+
+
+def model_of(place):
+    return Control(str(place / "control")).status()["model_version"]
+
+
+def test_intervals_come_as_often_as_files_are_asked_for(whole_runs):
+    assert finished_intervals(str(whole_runs["json"][2] / "sink"))
