@@ -179,15 +179,15 @@ class _PollFn(beam.DoFn):
                 yield from self._mark(Marker(**{**asdict(marker), "sender": number}))
 
     def _check(self, shape: Any) -> None:
-        """Refuses to go on from a state that was shared out in another way: it would be read wrong, without a word."""
+        """Refuses to go on from a state that was shared out in another way: it would be read wrong, unnoticed."""
         ours = {"readers": self._source.n_readers, "shards": self._shards}
-        kept = json.loads(shape.read() or b"null")
-        if kept is None:
+        before = json.loads(shape.read() or b"null")
+        if before is None:
             shape.write(json.dumps(ours).encode())
-        elif kept != ours:
+        elif before != ours:
             raise RunError(
-                f"The stream was begun with --readers {kept['readers']} and --shards {kept['shards']}, and goes on with "
-                f"--readers {ours['readers']} and --shards {ours['shards']}; they cannot change while a stream lives."
+                f"The stream was begun with --readers {before['readers']} and --shards {before['shards']}, and goes on "
+                f"with --readers {ours['readers']} and --shards {ours['shards']}; they cannot change while a stream lives."
             )
 
     def _reader(self, number: int, position: bytes, now: float) -> Reader:
