@@ -187,7 +187,7 @@ class _PollFn(beam.DoFn):
         elif before != ours:
             raise RunError(
                 f"The stream was begun with --readers {before['readers']} and --shards {before['shards']}, and goes on "
-                f"with --readers {ours['readers']} and --shards {ours['shards']}; they cannot change while a stream lives."
+                f"with --readers {ours['readers']} and --shards {ours['shards']}; they cannot change in its life."
             )
 
     def _reader(self, number: int, position: bytes, now: float) -> Reader:
