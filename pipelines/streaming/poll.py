@@ -23,6 +23,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from pipelines.blocks import split_block
+from pipelines.errors import RunError
 from pipelines.sources.unbounded import CAUGHT_UP, Polled, Reader, Source
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
@@ -122,6 +123,7 @@ class _BeginFn(beam.DoFn):
 class _PollFn(beam.DoFn):
     POSITION = ReadModifyWriteStateSpec("position", coders.BytesCoder())
     HANDLED = ReadModifyWriteStateSpec("handled", coders.BytesCoder())
+    SHAPE = ReadModifyWriteStateSpec("shape", coders.BytesCoder())
     TIMER = TimerSpec("poll", TimeDomain.REAL_TIME)
 
     def __init__(self, how: PollSource) -> None:
@@ -149,9 +151,12 @@ class _PollFn(beam.DoFn):
         number: int = beam.DoFn.KeyParam,
         position: Any = beam.DoFn.StateParam(POSITION),
         handled: Any = beam.DoFn.StateParam(HANDLED),
+        shape: Any = beam.DoFn.StateParam(SHAPE),
         timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[Any]:
         now = time.time()
+        if number not in self._readers:
+            self._check(shape)
         known = json.loads(handled.read() or b"[]")
         if not known and self._bootstrap:
             known = ["bootstrap"]
@@ -172,6 +177,18 @@ class _PollFn(beam.DoFn):
             handled.write(json.dumps([*known, *(marker.id for marker in fresh)][-_HANDLED:]).encode())
             for marker in fresh:
                 yield from self._mark(Marker(**{**asdict(marker), "sender": number}))
+
+    def _check(self, shape: Any) -> None:
+        """Refuses to go on from a state that was shared out in another way: it would be read wrong, unnoticed."""
+        ours = {"readers": self._source.n_readers, "shards": self._shards}
+        before = json.loads(shape.read() or b"null")
+        if before is None:
+            shape.write(json.dumps(ours).encode())
+        elif before != ours:
+            raise RunError(
+                f"The stream was begun with --readers {before['readers']} and --shards {before['shards']}, and goes on "
+                f"with --readers {ours['readers']} and --shards {ours['shards']}; they cannot change in its life."
+            )
 
     def _reader(self, number: int, position: bytes, now: float) -> Reader:
         """The reader, told from time to time how far the bundles before have brought it."""

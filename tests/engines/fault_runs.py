@@ -1,5 +1,6 @@
 """A stream that things happen to: events keep coming, rows go to two sinks, and at the end nothing may be missing."""
 
+import json
 import threading
 import time
 from dataclasses import dataclass, field
@@ -73,6 +74,25 @@ class Scene:
         with psycopg.connect(self.postgres.dsn) as connection:
             found = connection.execute(f'SELECT {", ".join(columns)} FROM "{self.name}".{table}').fetchall()  # noqa: S608
         return {row[columns.index(key)]: dict(zip(columns, row, strict=True)) for row in found}
+
+    def sent_rows(self):
+        """Task and revision of every row in the topic of scores, partition by partition in their order."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+        topic = f"out-{self.name}.scores"
+        own = {"group.id": "all", "enable.partition.eof": True, "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": self.kafka.bootstrap, **own})
+        try:
+            open_ends = set(consumer.list_topics(topic, 10).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in open_ends])
+            while open_ends:
+                for message in consumer.consume(10_000, 0.2):
+                    if message.error() is None:
+                        yield message.key(), json.loads(message.value())["revision"]
+                    else:
+                        open_ends.discard(message.partition())
+        finally:
+            consumer.close()
 
     def scores(self):
         return self.rows("scores", SCORE, "task")
@@ -219,6 +239,10 @@ def assert_exact(scene, run, events, n_rejected=0):
         scene.rows("skills", ["worker", "skill"], "worker"),
     ):
         assert {worker: row["skill"] for worker, row in rows.items()} == expected
+    latest = {}
+    for task, revision in scene.sent_rows():
+        assert revision >= latest.get(task, 0)
+        latest[task] = revision
     assert_same_edges(run, edges, scene.folder / "snapshot")
 
 

@@ -5,7 +5,8 @@ import itertools
 import pytest
 from beam_state import KeyedState
 
-from pipelines.streaming.kept import _MANY_FRAMES, Kept
+from pipelines.errors import RunError
+from pipelines.streaming.kept import _MANY_FRAMES, LAYOUT, Kept
 
 numbers = itertools.count()
 
@@ -123,3 +124,12 @@ def test_keys_steps_and_jobs_have_objects_of_their_own(part):
     other.place = tuple(f"{word}!" if place == part else word for place, word in enumerate(one.place))
     one.add("a")
     assert other.open().value == []
+
+
+def test_a_state_of_a_later_layout_is_refused():
+    words = Words()
+    words.add("a")
+    data = words.state.cell.read()
+    words.state.cell.write(data.replace(b'"layout": %d' % LAYOUT, b'"layout": 99'))
+    with pytest.raises(RunError, match="layout 99"):
+        words.open()
