@@ -12,7 +12,7 @@ DEFAULT_RUNNER = "FnApiRunner"
 IN_PROCESS = ("FnApiRunner", "BundleBasedDirectRunner")
 _TIMEOUT_S = 10
 # Flink lets go of the Python workers between two stages of a batch, and starting them anew takes seconds. In a stream
-# it must let go: a worker that has died would be kept for the job's next attempt, and so for every one after it.
+# it must: a worker that has died would be kept for the job's next attempt, and so for every one after it.
 _KEEP_WORKERS_MS = 10_000
 
 

@@ -68,7 +68,7 @@ class _AnswerTasksFn(beam.DoFn):
         now, kind = time.time(), envelope[:1]
         kept = Kept((self._job, "answer", str(shard)), cell, bag, self._made)
         board = kept.value
-        if kept.rebuilt and (known := skills.read()):
+        if kept.rebuilt and kept.layout > 1 and (known := skills.read()):
             board.know(unpack_skills(known))
         table, arrived_us, frame = None, 0, None
         if kind in (LABELS, CLOSING):

@@ -8,6 +8,7 @@ from typing import Any
 
 EVENTS, CLOCK, LABELS, CLOSING, MODEL, MARKER, CHANGES, REPORT = b"E", b"W", b"L", b"C", b"M", b"K", b"D", b"R"
 DRAIN, SNAPSHOT, BOOTSTRAP = "drain", "snapshot", "bootstrap"
+NO_SHARD = (1 << 32) - 1
 _CLOCK = struct.Struct("<Hq")
 _MODEL = struct.Struct("<q?qq")
 _NUMBER = struct.Struct("<q")
@@ -63,7 +64,7 @@ class Change:
     """What a shard's events do to the counts.
 
     Attributes:
-        shard: the shard.
+        shard: the shard; `NO_SHARD` for counts that no shard has labels of.
         events, sent: how many events the shard has tracked, and envelopes sent to its board, up to this one.
         frame: of the change.
     """

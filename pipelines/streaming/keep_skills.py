@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -73,18 +73,18 @@ class Cut:
 class _Desk:
     """What the stage has at hand beside the ledger: requests under way, and what readers report.
 
-    Requests to end are kept safe; a snapshot under way when its worker dies is not written, and asked for again.
+    A snapshot under way is forgotten in a restart, and asked for again by whoever wanted it. A request to end is not.
     Shards are named by texts, as JSON has them.
     """
 
-    def __init__(self, keeper: SkillKeeper) -> None:
+    def __init__(self, keeper: SkillKeeper, note: dict[str, Any]) -> None:
         self.keeper = keeper
-        self.received: Counter[str] = Counter()
-        self.sent: dict[str, int] = {}
-        self.drains: dict[str, dict[str, int]] = {}
+        self.received: Counter[str] = Counter(note.get("received", {}))
+        self.sent: dict[str, int] = note.get("sent", {})
+        self.drains: dict[str, dict[str, int]] = note.get("drains", {})
         self.snapshots: dict[str, Cut] = {}
-        self.draining: Marker | None = None
-        self.counts: Counter[str] = Counter()
+        self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
+        self.counts: Counter[str] = Counter(note.get("counts", {}))
         self.lag: dict[str, int] = {}
         self.behind = False
         self.told_at = self.read_at_s = 0.0
@@ -95,6 +95,18 @@ class _Desk:
         """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
         quiet = now_s - self.keeper.changed_at >= _LATER_S
         return self.behind and quiet and not any(self.lag.values())
+
+    def note(self) -> dict[str, Any]:
+        """What must not be lost, beside the ledger."""
+        keeper, draining = self.keeper, "" if self.draining is None else self.draining.id
+        known = {"version": keeper.version, "revision": keeper.revision, "counts": dict(self.counts)}
+        return {
+            **known,
+            "received": self.received,
+            "sent": self.sent,
+            "drains": self.drains,
+            "draining": draining,
+        }
 
 
 class _KeepSkillsFn(beam.DoFn):
@@ -182,18 +194,11 @@ class _KeepSkillsFn(beam.DoFn):
             for change in split_envelopes(frame):
                 keeper.add(change, time.time())
         keeper.version, keeper.revision = note.get("version", 0), note.get("revision", 0)
-        desk = _Desk(keeper)
-        desk.drains, desk.sent = note.get("drains", {}), note.get("sent", {})
-        desk.received, desk.counts = Counter(note.get("received", {})), Counter(note.get("counts", {}))
-        desk.draining = Marker(**note["draining"]) if note.get("draining") else None
-        return desk
+        return _Desk(keeper, note)
 
     def _keep(self, kept: Kept[_Desk], frame: bytes | None) -> None:
-        desk, keeper = kept.value, kept.value.keeper
-        kept.note.update(version=keeper.version, revision=keeper.revision)
-        kept.note.update(drains=desk.drains, sent=desk.sent, received=desk.received, counts=desk.counts)
-        kept.note["draining"] = asdict(desk.draining) if desk.draining else None
-        kept.keep(frame, lambda: join([keeper.ledger.to_bytes()]))
+        kept.note.update(kept.value.note())
+        kept.keep(frame, lambda: join([kept.value.keeper.ledger.to_bytes()]))
 
     def _add(self, desk: _Desk, change: Change, now: float) -> None:
         """Adds a change; those that come during a snapshot are noted, for some are from behind its cut."""
@@ -226,7 +231,7 @@ class _KeepSkillsFn(beam.DoFn):
         """Writes the counts as they were at the cut, if everything before it is here."""
         behind, here = Ledger(), Counter(desk.received)
         for change in cut.meanwhile:
-            if change.events > cut.events[str(change.shard)]:
+            if change.events > cut.events.get(str(change.shard), change.events):
                 before = behind.n_events
                 behind.add(change.frame)
                 here[str(change.shard)] -= behind.n_events - before

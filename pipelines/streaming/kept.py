@@ -4,6 +4,9 @@ In Beam's state lie a bag of frames, to which each change appends one, and a cel
 them. The object made of the frames stays in this process, with the number it belongs to. If the numbers are equal the
 object is current. After a rollback, a retry or a move to another worker they differ, and the object is made anew.
 Appending costs what the change costs; when frames are many they are replaced by one of the whole.
+
+Layouts of the state: 1, without counts of what was sent and received, which then begin at 0, and with models that do
+not tell them; 2, with both.
 """
 
 import json
@@ -19,7 +22,7 @@ from pipelines.errors import RunError
 
 CELL = ReadModifyWriteStateSpec("cell", coders.BytesCoder())
 BAG = BagStateSpec("frames", coders.BytesCoder())
-LAYOUT = 1
+LAYOUT = 2
 _NONCE_BYTES = 8
 _MANY_FRAMES = 256
 
@@ -34,6 +37,7 @@ class Kept(Generic[Value]):
     Attributes:
         value: the object.
         note: small facts beside it, JSON-able, kept in the cell.
+        layout: of the state as it was found.
         rebuilt: whether the object was made anew from frames, and what this process knew beside them is lost.
     """
 
@@ -44,7 +48,8 @@ class Kept(Generic[Value]):
         data = cell.read()
         self._nonce = data[:_NONCE_BYTES] if data else b""
         self.note: dict[str, Any] = json.loads(data[_NONCE_BYTES:]) if data else {"layout": LAYOUT, "frames": 0}
-        if self.note["layout"] > LAYOUT:
+        self.layout = int(self.note["layout"])
+        if self.layout > LAYOUT:
             raise RunError(
                 f"The stream's state has layout {self.note['layout']}; this crowdbeam knows {LAYOUT} and older ones. "
                 "Go on with the version that wrote it, or a newer one."
@@ -64,7 +69,7 @@ class Kept(Generic[Value]):
                 self._bag.clear()
                 frame, self.note["frames"] = whole(), 1
             self._bag.add(frame)
-        self._nonce = os.urandom(_NONCE_BYTES)
+        self._nonce, self.note["layout"] = os.urandom(_NONCE_BYTES), LAYOUT
         self._cell.write(self._nonce + json.dumps(self.note).encode())
         self.put_back()
 

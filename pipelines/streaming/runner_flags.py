@@ -52,6 +52,12 @@ def with_streaming_flags(beam_args: Sequence[str]) -> list[str]:
     raise InvalidSettingError(f"{given}; {_USE}.")
 
 
+def _workers(args: Sequence[str]) -> dict[str, str]:
+    """As many Python processes on each machine as the job has parts: one process uses one core."""
+    parallelism = _last(args, "--parallelism")
+    return {"--sdk_worker_parallelism": parallelism} if parallelism else {}
+
+
 def runs_on_flink(beam_args: Sequence[str]) -> bool:
     """Whether the arguments name a runner that sends jobs to Flink."""
     return _kind(_last(beam_args, "--runner")) in _ON_FLINK
@@ -59,12 +65,6 @@ def runs_on_flink(beam_args: Sequence[str]) -> bool:
 
 def _kind(runner: str) -> str:
     return runner.rpartition(".")[2].lower().removesuffix("runner")
-
-
-def _workers(args: Sequence[str]) -> dict[str, str]:
-    """As many Python processes on each machine as the job has parts: one process uses one core."""
-    parallelism = _last(args, "--parallelism")
-    return {"--sdk_worker_parallelism": parallelism} if parallelism else {}
 
 
 def _absent(args: Sequence[str], flags: Mapping[str, str | None]) -> list[str]:

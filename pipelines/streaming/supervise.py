@@ -47,7 +47,7 @@ def run(
     """Runs a stream until a signal ends it; returns its last status.
 
     `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
-    In the last status, "ended" is "drained": all that was read is answered; or "stopped": the job was, at a savepoint.
+    In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
     flags = with_streaming_flags(_with_runner(beam_args))
     plan = plan_of(settings)

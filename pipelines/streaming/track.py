@@ -21,6 +21,7 @@ from pipelines.streaming.envelopes import (
     CLOSING,
     LABELS,
     MARKER,
+    NO_SHARD,
     SNAPSHOT,
     Change,
     Marker,
@@ -115,15 +116,12 @@ class _TrackTasksFn(beam.DoFn):
 
     def _asked(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
         """Does what is asked for when all readers have asked, and passes the request on."""
-        asked = kept.value.asked
-        heard = asked.setdefault(marker.id, set())
-        heard.add(marker.sender)
-        whole = len(heard) == self._rules.n_readers
-        if whole:
+        asked = kept.note.setdefault("asked", {})
+        heard = asked[marker.id] = sorted({*asked.get(marker.id, []), marker.sender})
+        if len(heard) == self._rules.n_readers:
             del asked[marker.id]
-        kept.note["asked"] = {request: sorted(readers) for request, readers in asked.items()}
-        if not whole:
-            self._keep(kept)
+        self._keep(kept)
+        if marker.id in asked:
             return
         if marker.kind == BOOTSTRAP:
             yield from self._bootstrapped(shard, kept, marker)
@@ -131,7 +129,6 @@ class _TrackTasksFn(beam.DoFn):
         if marker.kind == SNAPSHOT:
             frame = kept.value.table.block().to_bytes()
             write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
-        self._keep(kept)
         counted = replace(marker, sender=shard, events=kept.note.get("events", 0), sent=kept.note.get("sent", 0))
         yield beam.pvalue.TaggedOutput("changes", pack_marker(counted))
 
@@ -139,11 +136,9 @@ class _TrackTasksFn(beam.DoFn):
         block = LabelBlock.from_bytes(read_frame(state_path(marker.folder, shard)))
         residue = FileSystems.join(marker.folder, RESIDUE)
         if shard == 0 and FileSystems.exists(residue):
-            yield beam.pvalue.TaggedOutput("changes", pack_shard_change(Change(shard, 0, 0, read_frame(residue))))
+            yield beam.pvalue.TaggedOutput("changes", pack_shard_change(Change(NO_SHARD, 0, 0, read_frame(residue))))
         if len(block):
             yield from self._events(shard, kept, block)
-        else:
-            self._keep(kept)
 
 
 def _packed(names: Any) -> bytes:

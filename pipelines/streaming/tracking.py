@@ -62,7 +62,6 @@ class TaskTracker:
 
     Attributes:
         table: the labels.
-        asked: which readers have passed on a request, by its id.
     """
 
     def __init__(self, rules: TrackRules) -> None:
@@ -72,7 +71,6 @@ class TaskTracker:
         self._closed_at: NDArray[np.int64] = np.empty(0, np.int64)
         self._newest = self._clock = self._swept = NO_TIME
         self._watermarks: dict[int, int] = {}
-        self.asked: dict[str, set[int]] = {}
 
     @property
     def n_closed(self) -> int:
@@ -162,7 +160,6 @@ class TaskTracker:
         if "clock" in note:
             tracker._newest, tracker._clock, tracker._swept = note["newest"], note["clock"], note["swept"]
             tracker._watermarks = dict(note["watermarks"])
-        tracker.asked = {request: set(readers) for request, readers in note.get("asked", {}).items()}
         return tracker
 
 

@@ -6,7 +6,7 @@ import pytest
 from beam_state import KeyedState
 
 from pipelines.errors import RunError
-from pipelines.streaming.kept import _MANY_FRAMES, Kept
+from pipelines.streaming.kept import _MANY_FRAMES, LAYOUT, Kept
 
 numbers = itertools.count()
 
@@ -130,6 +130,6 @@ def test_a_state_of_a_later_layout_is_refused():
     words = Words()
     words.add("a")
     data = words.state.cell.read()
-    words.state.cell.write(data.replace(b'"layout": 1', b'"layout": 99'))
+    words.state.cell.write(data.replace(f'"layout": {LAYOUT}'.encode(), b'"layout": 99'))
     with pytest.raises(RunError, match="layout 99"):
         words.open()
