@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.S)
 
 
 def python_examples():
-    """Each Python block, and the block after it: what it prints."""
+    """Each Python block with a plain block after it, which is what it prints."""
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         blocks = BLOCK.findall(page.read_text("utf-8"))
-        for (language, code), (_, printed) in zip(blocks, [*blocks, ("", "")][1:], strict=True):
-            if language == "python":
+        for (language, code), (after, printed) in pairwise(blocks):
+            if (language, after) == ("python", ""):
                 yield pytest.param(code, printed, id=page.name)
 
 

@@ -116,7 +116,7 @@ class Demo:
         self.findings.read(_STEP_S)
         self._see()
         if not self._is_terminal and self.view.seconds >= self._told_at + _LINE_EVERY_S:
-            self._told_at = self.view.seconds
+            self._told_at = self.view.seconds // _LINE_EVERY_S * _LINE_EVERY_S
             say(line_of(self.view))
 
     def _see(self) -> None:

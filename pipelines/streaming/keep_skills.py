@@ -116,7 +116,6 @@ class _KeepSkillsFn(beam.DoFn):
         self._rules, self._shards, self._control, self._job = how.rules, how.shards, how.control, how.job
         self._solve_ms = Metrics.distribution("crowdbeam", "solve_ms")
         self._version = Metrics.gauge("crowdbeam", "model_version")
-        self._ledger_bytes = Metrics.gauge("crowdbeam", "ledger_bytes")
 
     def setup(self) -> None:
         self._pool: ThreadPoolExecutor = solver_pool()

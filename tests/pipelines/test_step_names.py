@@ -1,19 +1,19 @@
 """Step names are an API once a stream runs: a change here is a change for whoever watches or resumes a job."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
 
+from pipelines import stream
 from pipelines.aggregate import AggregateLabels
 from pipelines.batch import BatchPlan, build
 from pipelines.inputs import InputPlan
 from pipelines.settings import AggregateSettings, BatchSettings
-from pipelines.sinks.targets import sink_of
+from pipelines.sinks.kafka import KafkaTarget
 from pipelines.sinks.write import WriteRows
-from pipelines.sources.kafka import kafka_source_of
-from pipelines.stream import StreamPlan
-from pipelines.stream import build as build_stream
-from pipelines.streaming.control import Control
+from pipelines.streaming.settings import StreamSettings
+from pipelines.streaming.supervise import plan_of
 
 GOLDEN = Path(__file__).parent / "step_names"
 
@@ -54,10 +54,12 @@ def test_the_steps_of_the_batch_road_keep_their_names():
     assert_golden("batch", pipeline)
 
 
-def test_the_steps_of_the_stream_keep_their_names():
+def test_the_steps_of_the_stream_keep_their_names(tmp_path):
+    folders = {name: tmp_path / name for name in ("source", "sink", "rejects", "control")}
+    folders["source"].mkdir()
+    source, sink, rejects, control = map(str, folders.values())
+    plan = plan_of(StreamSettings(source, (sink,), control, rejects))
+    topics = ("Sink1", WriteRows(KafkaTarget("localhost:1", "crowd")))
     pipeline = beam.Pipeline("FnApiRunner")
-    texts = {"Sink0": "kafka://localhost:9092/out", "Sink1": "postgres://me@localhost/crowd"}
-    sinks = tuple((name, WriteRows(sink_of(text))) for name, text in texts.items())
-    source = kafka_source_of("kafka://localhost:9092/labels", readers=2)
-    build_stream(pipeline, StreamPlan(source, sinks, Control("control")))
+    stream.build(pipeline, replace(plan, sinks=(*plan.sinks, topics)))
     assert_golden("stream", pipeline)

@@ -130,6 +130,6 @@ def test_a_state_of_a_later_layout_is_refused():
     words = Words()
     words.add("a")
     data = words.state.cell.read()
-    words.state.cell.write(data.replace(f'"layout": {LAYOUT}'.encode(), b'"layout": 99'))
+    words.state.cell.write(data.replace(b'"layout": %d' % LAYOUT, b'"layout": 99'))
     with pytest.raises(RunError, match="layout 99"):
         words.open()
