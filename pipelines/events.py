@@ -11,11 +11,10 @@ from pipelines import texts, times
 from pipelines.blocks import NO_TIME, LabelBlock
 from pipelines.errors import InvalidSettingError
 from pipelines.records import DETAILS, REASONS, Origin, Parsed, label_block, parsed_of, size_of
-from pipelines.settings import INPUT_FORMATS
+from pipelines.settings import INPUT_FORMATS, MESSAGE_FORMATS, TIME_UNITS
 from pipelines.sources import EMPTY_MESSAGE, FILE_CHANGED, LOST_OFFSETS, MALFORMED_MESSAGE, UNKNOWN_SCHEMA, Chunk
 
 FIELDS = ("task", "worker", "label", "time", "op")
-FORMATS = ("json", "avro")
 HOUR_US = 3_600_000_000
 MAX_OFFSET = int(np.iinfo(np.uint32).max)
 _LABEL, _DELETE, _UNKNOWN = range(3)
@@ -54,10 +53,10 @@ class EventSettings:
     input_format: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise InvalidSettingError(f"--message-format is {self.format!r}; it takes {', '.join(FORMATS)}.")
-        if self.time_unit not in times.UNITS:
-            raise InvalidSettingError(f"--time-unit is {self.time_unit!r}; it takes {', '.join(times.UNITS)}.")
+        if self.format not in MESSAGE_FORMATS:
+            raise InvalidSettingError(f"--message-format is {self.format!r}; it takes {', '.join(MESSAGE_FORMATS)}.")
+        if self.time_unit not in TIME_UNITS:
+            raise InvalidSettingError(f"--time-unit is {self.time_unit!r}; it takes {', '.join(TIME_UNITS)}.")
         if self.max_ahead_us < 0:
             raise InvalidSettingError(f"--max-ahead is {self.max_ahead_us / 1e6:g} s; it takes 0 or more.")
         for name, column in self.columns:

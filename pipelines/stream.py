@@ -1,15 +1,17 @@
 """The stream: events of a source that never ends in; skills and answers that stay current out."""
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
 
+from pipelines.sinks import DRAINED, KEYS
 from pipelines.sources.unbounded import Source
 from pipelines.streaming.answer import AnswerTasks
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.control import Control
+from pipelines.streaming.envelopes import pack_marker, unpack_marker
 from pipelines.streaming.keep_skills import KeepSkills
 from pipelines.streaming.note_written import NoteWritten
 from pipelines.streaming.poll import PollSource
@@ -71,13 +73,23 @@ def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
     )
     if plan.rejects is not None:
         name, sink = plan.rejects
-        _ = rejects | "AllRejects" >> beam.Flatten() | name >> sink
+        asked = scores | "AskRejects" >> beam.FlatMap(_requests).with_output_types(tuple[str, bytes])
+        written = (*rejects, asked) | "AllRejects" >> beam.Flatten() | name >> sink
+        _ = written | f"{name}Done" >> NoteWritten(plan.control, len(plan.sinks) * (plan.shards + 1))
     else:
         rows = (*rows, *rejects)
     everything = rows | "AllRows" >> beam.Flatten()
     for number, (name, sink) in enumerate(plan.sinks):
         notices = everything | name >> sink
         _ = notices | f"{name}Done" >> NoteWritten(plan.control, number * (plan.shards + 1))
+
+
+def _requests(row: tuple[str, bytes]) -> list[tuple[str, bytes]]:
+    """What a sink that gets no scores must know of them: when to write, and that nothing more follows."""
+    name, data = row
+    if name == DRAINED:
+        return [(name, pack_marker(replace(unpack_marker(data), sent=0)))]
+    return [] if name in KEYS else [row]
 
 
 def _typed(kind: Any) -> Any:

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.blocks import NO_TIME
+from pipelines.settings import TIME_UNITS as UNITS
 from pipelines.texts import BAD_TIME, MISSING, OK, Flags, texts_of
 
 Ints = NDArray[np.int64]
-UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _DAY_US = 86_400_000_000
 _FINE, _STRETCH, _LIMIT = 1 << 40, 1 << 22, 1 << 62
 _DATE = r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.arguments import CommandParser
 from pipelines.commands.model_options import add_model_options, add_number, add_whole, aggregate_settings_of
 from pipelines.errors import InvalidSettingError
-from pipelines.settings import OUTPUT_FORMATS
+from pipelines.settings import LATE_RULES, MESSAGE_FORMATS, OUTPUT_FORMATS, TIME_UNITS
 from pipelines.terminal import StreamLine, show_progress, write_out
 
 SUMMARY = "Keep worker skills and task answers current while labels arrive."
@@ -55,16 +55,13 @@ def build_parser() -> CommandParser:
 
 
 def _add_source_options(parser: CommandParser) -> None:
-    from pipelines.events import FORMATS
-    from pipelines.times import UNITS
-
     add = parser.add_argument_group("source").add_argument
     add("--source", default="", help="kafka://HOST:PORT/TOPIC, pubsub://PROJECT/SUBSCRIPTION, or a growing folder")
-    kinds = f"of messages: {', '.join(FORMATS)} by schemas/label.avsc (default: %(default)s)"
+    kinds = f"of messages: {', '.join(MESSAGE_FORMATS)} by schemas/label.avsc (default: %(default)s)"
     add("--message-format", metavar="FORMAT", default="json", help=kinds)
     columns = "what task, worker, label, time and op are called in the events (default: the same)"
     add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
-    unit = f"of times that are numbers: {', '.join(UNITS)} (default: %(default)s)"
+    unit = f"of times that are numbers: {', '.join(TIME_UNITS)} (default: %(default)s)"
     add("--time-unit", metavar="UNIT", default="us", help=unit)
     ahead = "events whose time is more than this after their arrival are rejected (default: %(default)s)"
     add("--max-ahead", metavar="TIME", default="1h", help=ahead)
@@ -98,8 +95,6 @@ def _add_sink_options(parser: CommandParser) -> None:
 
 
 def _add_stream_options(parser: CommandParser) -> None:
-    from pipelines.streaming.settings import LATE_RULES
-
     add = parser.add_argument_group("stream").add_argument
     ttl = "close a task so long after its last label, in event time, for example 7d (default: never)"
     add("--task-ttl", metavar="TIME", default="0", help=ttl)

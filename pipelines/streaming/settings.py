@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 from pipelines.errors import InvalidSettingError
 from pipelines.events import EventSettings
-from pipelines.settings import AggregateSettings
+from pipelines.settings import LATE_RULES, AggregateSettings
 
-LATE_RULES = ("reject", "reopen")
 STARTS_FROM = ("earliest", "latest")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MOST_SHARDS = 1024

@@ -174,6 +174,7 @@ def _drained(result: Any, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
     control = plan.control
     marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
     wanted = (plan.shards + 1) * len(plan.sinks)  # each shard's answers, and the skills
+    wanted += plan.shards if plan.rejects is not None else 0
     until = time.monotonic() + PATIENCE_S
     while control.n_finished(marker) < wanted:
         if state_of(result) in ENDED or time.monotonic() > until:

@@ -176,7 +176,7 @@ def whole_runs(prism, folder, tmp_path_factory):
     """Two streams as users start them, until they are told to stop: one tells a person how it went, one a program."""
     runs = {}
     for name, words in {
-        "json": ("--json", "--classes", "c0,c1", "--file-every", "1s"),
+        "json": ("--json", "--classes", "c0,c1"),
         "quiet": ("--quiet", "--classes", "c0,c1"),
         "plain": (),
     }.items():
