@@ -156,9 +156,9 @@ def backlog(bench: Bench, name: str, n_events: int) -> None:
         job = start(bench, engine, case)
         try:
             job.wait(lambda s: s["first_read_at_s"] > 0, 120)
-            started = cpu_s(engine.pids())
+            started, ours = cpu_s(engine.pids()), cpu_s(python_pids(name, engine, job))
             status = job.wait(lambda s: s["events"] >= n_events and s["settled"], 300)
-            python = cpu_s(python_pids(name, engine, job))
+            python = cpu_s(python_pids(name, engine, job)) - ours
             runner = cpu_s(engine.pids()) - started
         finally:
             job.end()

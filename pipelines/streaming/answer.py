@@ -16,6 +16,7 @@ from pipelines.blocks import LabelBlock
 from pipelines.sinks import DRAINED, FLUSH, RECEIPT
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
 from pipelines.streaming.envelopes import (
+    CLOCK,
     CLOSING,
     EVENTS,
     LABELS,
@@ -85,6 +86,8 @@ class _AnswerTasksFn(beam.DoFn):
             if model.version > board.version:
                 skills.write(envelope)
             table = board.learn(model, now)
+        elif kind == CLOCK:
+            board.gather()
         else:
             kept.note["drain"] = asdict(unpack_marker(envelope))
         if table is not None:

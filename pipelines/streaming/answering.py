@@ -84,12 +84,16 @@ class AnswerBoard:
     @property
     def table(self) -> LabelTable:
         """The labels; blocks of a backlog wait until somebody asks, and are then taken together."""
+        self.gather()
+        return self._table
+
+    def gather(self) -> None:
+        """Takes the blocks of a backlog that wait."""
         if self._queue:
             queue, self._queue = self._queue, []
             applied = self._table.apply(joined(queue))
             self._grow()
             self._waiting.values[applied.tasks] = True
-        return self._table
 
     def learn(self, skills: Skills, now_s: float) -> pa.Table | None:
         """Takes a model; gives every answer that it changes. One that is older than the last changes nothing."""

@@ -38,6 +38,7 @@ from pipelines.write import write_file
 
 LEDGER = "ledger.frame"
 _SOON_S, _LATER_S = 0.1, 0.5
+_QUIET_S = 0.3
 _TELL_EVERY_S = 1.0
 _WORST = 5
 _BACKLOG = 10_000
@@ -93,7 +94,7 @@ class _Desk:
 
     def has_caught_up(self, now_s: float) -> bool:
         """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
-        quiet = now_s - self.keeper.changed_at >= _LATER_S
+        quiet = now_s - self.keeper.changed_at >= _QUIET_S
         return self.behind and quiet and not any(self.lag.values())
 
     def note(self) -> dict[str, Any]:
@@ -178,7 +179,7 @@ class _KeepSkillsFn(beam.DoFn):
         if quiet:
             kept.note["armed"] = False
         else:
-            set_timer(timer, now + (_SOON_S if keeper.busy or desk.draining else _LATER_S))
+            set_timer(timer, now + (_SOON_S if keeper.busy or desk.draining or desk.behind else _LATER_S))
         if solution is not None or quiet:
             self._keep(kept, None)
         else:

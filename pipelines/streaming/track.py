@@ -76,6 +76,7 @@ class _TrackTasksFn(beam.DoFn):
         kept.value.heard(reader, watermark_us)
         if envelope[:1] == CLOCK:
             yield from self._closed(shard, kept, kept.value.close_due())
+            yield beam.pvalue.TaggedOutput("labels", (shard, envelope))  # a backlog is at its end: no need to gather
             return
         yield from self._events(shard, kept, LabelBlock.from_bytes(frame))
 
