@@ -55,7 +55,7 @@ def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
         plan.source, plan.shards, plan.control, plan.max_events, bootstrap=plan.bootstrap
     )
     events = polled["events"] | "ByShard" >> _typed(tuple[int, bytes])
-    tracked = events | "TrackTasks" >> TrackTasks(plan.track, plan.control, plan.job)
+    tracked = events | "TrackTasks" >> TrackTasks(plan.track, plan.job)
     changes = tracked["changes"] | "TypeChanges" >> _typed(bytes) | "GatherChanges" >> GatherChanges()
     reports = polled["reports"] | "TypeReports" >> _typed(bytes) | "GatherReports" >> GatherChanges()
     kept = (

@@ -3,16 +3,17 @@
 Each row has an id and a revision (see `schemas/revision.avsc`). A sink keeps, for each id, the row with the highest
 revision, or gives its readers what they need to do so. So a replay after a crash does no harm.
 
-Beside tables travel requests: "flush", write what waits; "drained", a stage has sent its last table; and the answer
-"written", with the receipt of a table whose rows are safe.
+Beside tables travel "drained": a stage has sent its last table, write what waits; and the answer "written", with the
+receipt of a table whose rows are safe.
 """
 
 from typing import Protocol
 
 import pyarrow as pa
 
-FLUSH, DRAINED, WRITTEN = "flush", "drained", "written"
+DRAINED, WRITTEN = "drained", "written"
 RECEIPT = b"receipt"  # in a table's metadata: who wants to know when its rows are safe
+ARRIVED = b"arrived_us"  # when the first of the labels arrived that led to the rows; 0: no label did
 KEYS = {"scores": ("task",), "skills": ("worker",), "graph": ("component",), "rejects": ("source", "position")}
 
 

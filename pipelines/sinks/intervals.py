@@ -89,7 +89,9 @@ class _WriteIntervalsFn(beam.DoFn):
             interval.write(json.dumps({**self._read(interval), "flushed_at_s": self._clock()}).encode())
             yield name, data
             return
-        if not from_bytes(data).num_rows:
+        table = from_bytes(data)
+        if not table.num_rows:
+            yield from _receipts([table])
             return
         now = self._read(interval)
         if not now["bytes"]:
@@ -128,19 +130,16 @@ class _WriteIntervalsFn(beam.DoFn):
         if not now["bytes"]:
             return
         tables: dict[str, list[Any]] = {}
-        receipts = []
         for packed in waiting.read():
             name, _, data = packed.partition(b"\n")
-            table = from_bytes(data)
-            receipts.append((table.schema.metadata or {}).get(RECEIPT))
-            tables.setdefault(name.decode(), []).append(table)
+            tables.setdefault(name.decode(), []).append(from_bytes(data))
         times_us = now["from_us"], round(self._clock() * 1e6)
         for name, rows in write_interval(self._folder.path, now["number"], tables, self._kind, times_us).items():
             self._rows[name].inc(rows)
         self._intervals.inc()
         waiting.clear()
         interval.write(json.dumps({**now, "number": now["number"] + 1, "bytes": 0}).encode())
-        yield from ((WRITTEN, receipt) for receipt in receipts if receipt is not None)
+        yield from _receipts([table for parts in tables.values() for table in parts])
 
     def _read(self, interval: Any) -> dict[str, Any]:
         """The interval in the state; a stream without one goes on behind the intervals that are in the folder."""
@@ -149,3 +148,11 @@ class _WriteIntervalsFn(beam.DoFn):
             found: dict[str, Any] = json.loads(packed)
             return found
         return {"number": max(finished_intervals(self._folder.path), default=-1) + 1, "bytes": 0}
+
+
+def _receipts(tables: list[Any]) -> Iterator[tuple[str, bytes]]:
+    """What is said to those who wait for these tables."""
+    for table in tables:
+        receipt = (table.schema.metadata or {}).get(RECEIPT)
+        if receipt is not None:
+            yield WRITTEN, receipt

@@ -13,7 +13,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.errors import RunError
-from pipelines.sinks import KEYS, RECEIPT, WRITTEN, Sink, SinkTarget
+from pipelines.sinks import ARRIVED, KEYS, RECEIPT, WRITTEN, Sink, SinkTarget
 from pipelines.tables import from_bytes
 
 METRICS = "crowdbeam.sink"
@@ -35,12 +35,13 @@ class WriteRows(beam.PTransform):
 
 
 class _WriteRowsFn(beam.DoFn):
-    """Metrics, in the namespace `METRICS`: rows_written.TABLE, flush_ms (distribution), retries, failures."""
+    """Metrics, in the namespace `METRICS`: rows_written.TABLE, flush_ms and label_to_answer_ms, retries, failures."""
 
     def __init__(self, target: SinkTarget) -> None:
         self._target = target
         self._rows = {name: Metrics.counter(METRICS, f"rows_written.{name}") for name in KEYS}
         self._flush_ms = Metrics.distribution(METRICS, "flush_ms")
+        self._latency_ms = Metrics.distribution(METRICS, "label_to_answer_ms")
         self._retries = Metrics.counter(METRICS, "retries")
         self._failures = Metrics.counter(METRICS, "failures")
         self._sink: Sink | None = None
@@ -48,6 +49,7 @@ class _WriteRowsFn(beam.DoFn):
     def start_bundle(self) -> None:
         self._sink = None
         self._notices: list[WindowedValue] = []
+        self._arrived: list[int] = []
 
     def process(self, element: tuple[str, bytes], timestamp: Any = beam.DoFn.TimestampParam) -> None:
         name, data = element
@@ -57,9 +59,10 @@ class _WriteRowsFn(beam.DoFn):
         if self._sink is None:
             self._sink = _OPEN.get(self._target)
         table = from_bytes(data)
-        receipt = (table.schema.metadata or {}).get(RECEIPT)
-        if receipt is not None:
-            self._notices.append(WindowedValue((WRITTEN, receipt), timestamp, (GlobalWindow(),)))
+        marks = table.schema.metadata or {}
+        if RECEIPT in marks:
+            self._notices.append(WindowedValue((WRITTEN, marks[RECEIPT]), timestamp, (GlobalWindow(),)))
+        self._arrived.append(int(marks.get(ARRIVED, 0)))
         try:
             self._sink.write(name, table)
         except RunError:
@@ -81,6 +84,8 @@ class _WriteRowsFn(beam.DoFn):
             self._give_up(sink)
             raise
         self._flush_ms.update(round(1000 * (time.perf_counter() - began)))
+        for arrived_us in filter(None, self._arrived):
+            self._latency_ms.update(max(0, (time.time_ns() // 1000 - arrived_us) // 1000))
         self._retries.inc(getattr(sink, "retries", 0) - tried)
 
     def _give_up(self, sink: Sink) -> None:

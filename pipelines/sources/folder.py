@@ -132,7 +132,7 @@ class FolderReader:
             tuple(one.rejects for one in found if one.rejects is not None),
             dict(counts),
             more,
-            watermark_us=self._latest_us if more else CAUGHT_UP,
+            watermark_us=self._latest_us if more or self._away else CAUGHT_UP,
         )
 
     def _waiting(self, place: FolderPosition) -> list[tuple[str, int]]:

@@ -56,7 +56,7 @@ class KafkaSource:
 
     def __post_init__(self) -> None:
         if self.start not in _STARTS:
-            raise InvalidSettingError(f"--start-from is {self.start!r}; it takes {', '.join(_STARTS)}.")
+            raise InvalidSettingError(f"--from is {self.start!r}; it takes {', '.join(_STARTS)}.")
         if self.readers < 1:
             raise InvalidSettingError(f"--readers is {self.readers}; it takes a number of at least 1.")
         taken = {"bootstrap.servers", "group.id", *_OURS} & {name for name, _ in self.client}

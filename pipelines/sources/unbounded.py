@@ -27,7 +27,8 @@ class Polled:
         position: where the next poll goes on.
         more: whether more is waiting already, so that the next poll should follow at once.
         lag: events known to be waiting, by the partition's name.
-        watermark_us: no event older than this is waiting; `CAUGHT_UP` when nothing is.
+        watermark_us: the latest time read where more is waiting: what waits there is about as old, or younger;
+            `CAUGHT_UP` when nothing waits, 0 when that is not known.
     """
 
     blocks: tuple[LabelBlock, ...]
@@ -36,7 +37,7 @@ class Polled:
     counts: Mapping[str, int] = field(default_factory=dict)
     more: bool = False
     lag: Mapping[str, int] = field(default_factory=dict)
-    watermark_us: int = CAUGHT_UP
+    watermark_us: int = 0
 
 
 class Reader(Protocol):

@@ -13,10 +13,9 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from pipelines.blocks import LabelBlock
-from pipelines.sinks import DRAINED, FLUSH, RECEIPT
+from pipelines.sinks import ARRIVED, DRAINED, RECEIPT
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
 from pipelines.streaming.envelopes import (
-    CLOCK,
     CLOSING,
     EVENTS,
     LABELS,
@@ -24,13 +23,11 @@ from pipelines.streaming.envelopes import (
     Marker,
     pack_marker,
     unpack_marker,
-    unpack_numbered,
     unpack_skills,
 )
+from pipelines.streaming.inbox import HELD, NUMBERED, in_turn
 from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.tables import to_bytes
-
-ARRIVED = b"arrived_us"
 
 
 @dataclass
@@ -38,7 +35,7 @@ class AnswerTasks(beam.PTransform):
     """Keeps the answers to open tasks current.
 
     Input: pairs of a shard and an envelope: labels, closings, models, requests. Output: pairs of a table's name and a
-    table for the sinks; "flush" and "drained" are no tables but requests.
+    table for the sinks; "drained" is no table but tells that the last one was sent.
     """
 
     rules: AnswerRules
@@ -56,7 +53,7 @@ class _AnswerTasksFn(beam.DoFn):
 
     def __init__(self, rules: AnswerRules, job: str) -> None:
         self._rules, self._job = rules, job
-        self._given = Metrics.counter("crowdbeam", "answers")
+        self._answers = Metrics.counter("crowdbeam", "answers")
 
     def process(
         self,
@@ -64,51 +61,65 @@ class _AnswerTasksFn(beam.DoFn):
         cell: Any = beam.DoFn.StateParam(CELL),
         bag: Any = beam.DoFn.StateParam(BAG),
         skills: Any = beam.DoFn.StateParam(SKILLS),
+        held: Any = beam.DoFn.StateParam(HELD),
     ) -> Iterator[tuple[str, bytes]]:
         shard, envelope = element
-        now, kind = time.time(), envelope[:1]
         kept = Kept((self._job, "answer", str(shard)), cell, bag, self._made)
-        board = kept.value
-        if kept.rebuilt and kept.layout > 1 and (known := skills.read()):
-            board.know(unpack_skills(known))
-        table, arrived_us, frame = None, 0, None
-        if kind in (LABELS, CLOSING):
-            number, body = unpack_numbered(envelope)
-            kept.note["received"] = kept.note.get("received", 0) + 1
-        if kind == LABELS:
-            block = LabelBlock.from_bytes(body)
-            table, arrived_us = board.take(block, now, number), block.arrived_us
-            frame = EVENTS + bytes(body)
-        elif kind == CLOSING:
-            table = board.close(pa.array(json.loads(bytes(body)), pa.large_string()), now)
-        elif kind == MODEL:
+        if kept.layout == 1:
+            skills.clear()  # it has another form; the next model is not far
+        elif kept.rebuilt and (known := skills.read()):
+            kept.value.know(unpack_skills(known))
+        rows: list[tuple[str, bytes]] = []
+        if envelope[:1] == NUMBERED:
+            for _, number, one in in_turn(envelope, kept.note, held):
+                rows += self._take(shard, kept, one, number)
+        elif envelope[:1] == MODEL:
             model = unpack_skills(envelope)
-            if model.version > board.version:
+            if model.version > kept.value.version:
                 skills.write(envelope)
-            table = board.learn(model, now)
-        elif kind == CLOCK:
-            board.gather()
+            rows += self._given(shard, kept, kept.value.learn(model, time.time()))
         else:
             kept.note["drain"] = asdict(unpack_marker(envelope))
-        if table is not None:
-            kept.note["blocks"] = kept.note.get("blocks", 0) + 1
-        drained = self._drained(shard, kept)
-        self._keep(kept, frame, kind == CLOSING)  # also after a model: a rollback must not leave it at hand
-        if table is not None:
-            self._given.inc(table.num_rows)
-            yield "scores", to_bytes(table.replace_schema_metadata({ARRIVED: str(arrived_us), RECEIPT: str(shard)}))
-        yield from drained
+        rows += self._drained(shard, kept)
+        self._keep(kept)  # also after a model: a rollback must not leave it at hand
+        yield from rows
+
+    def _take(self, shard: int, kept: Kept[AnswerBoard], envelope: bytes, number: int) -> list[tuple[str, bytes]]:
+        """Labels, closings or the end of a backlog, from the shard's tracker."""
+        board, kind, now = kept.value, envelope[:1], time.time()
+        if kind == LABELS:
+            block = LabelBlock.from_bytes(memoryview(envelope)[1:])
+            table = board.take(block, now, number)
+            self._keep(kept, EVENTS + envelope[1:])
+            return self._given(shard, kept, table, block.arrived_us)
+        if kind == CLOSING:
+            table = board.close(pa.array(json.loads(envelope[1:]), pa.large_string()), now)
+            self._keep(kept, compact=True)
+            return self._given(shard, kept, table)
+        board.gather()
+        return []
+
+    def _given(
+        self, shard: int, kept: Kept[AnswerBoard], table: pa.Table | None, arrived_us: int = 0
+    ) -> list[tuple[str, bytes]]:
+        if table is None:
+            return []
+        kept.note["blocks"] = kept.note.get("blocks", 0) + 1
+        self._answers.inc(table.num_rows)
+        marks = {ARRIVED: str(arrived_us), RECEIPT: str(shard)}
+        return [("scores", to_bytes(table.replace_schema_metadata(marks)))]
 
     def _drained(self, shard: int, kept: Kept[AnswerBoard]) -> list[tuple[str, bytes]]:
         """What is said when a request to end is fulfilled: every envelope is here, and so is the model of them all."""
         marker = Marker(**kept.note["drain"]) if kept.note.get("drain") else None
-        if marker is None or kept.note.get("received", 0) < marker.sent or kept.value.version < marker.version:
+        received = kept.note.get("inbox", {}).get(str(shard), 0)
+        if marker is None or received < marker.sent or kept.value.version < marker.version:
             return []
         kept.note["drain"] = None
         done = replace(marker, sender=shard, sent=kept.note.get("blocks", 0))
-        return [(FLUSH, b""), (DRAINED, pack_marker(done))]
+        return [(DRAINED, pack_marker(done))]
 
-    def _keep(self, kept: Kept[AnswerBoard], frame: bytes | None, compact: bool) -> None:
+    def _keep(self, kept: Kept[AnswerBoard], frame: bytes | None = None, compact: bool = False) -> None:
         kept.note["revision"] = kept.value.revision
         kept.keep(frame, lambda: EVENTS + kept.value.table.block().to_bytes(), compact)
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 import schemas
 from crowdcore.labels import Ints
-from pipelines.blocks import LabelBlock, joined
+from crowdcore.scores import TaskScores
+from pipelines.blocks import LabelBlock, hash_texts, joined
 from pipelines.model import Model
 from pipelines.score import Answers, Votes, answer_table, answer_tasks
 from pipelines.settings import AggregateSettings
@@ -63,7 +64,7 @@ class AnswerBoard:
         self._table = table
         self._label, self._status = Column(np.int32, _NEVER), Column(np.uint8)
         self._probability, self._score, self._n_workers = Column(np.float64), Column(np.float64), Column(np.int64)
-        self._waiting = Column(bool)
+        self._signature, self._waiting = Column(np.float64), Column(bool)
 
     def take(self, block: LabelBlock, now_s: float, number: int = 0) -> pa.Table | None:
         """Takes labels; gives the answers to their tasks that have changed, at once or with the next model.
@@ -149,6 +150,7 @@ class AnswerBoard:
             "probability": self._probability,
             "score": self._score,
             "n_workers": self._n_workers,
+            "signature": self._signature,
             "waiting": self._waiting,
         }
 
@@ -169,6 +171,7 @@ class AnswerBoard:
             changed |= found.score != self._score.values[tasks]
             changed |= answers.n_workers != self._n_workers.values[tasks]
             changed |= answers.status != self._status.values[tasks]
+            changed |= _signatures(found, model) != self._signature.values[tasks]
         else:
             changed |= np.abs(found.probability - self._probability.values[tasks]) > self._rules.emit_if
         # a task that never had an answer and has no label is no news
@@ -207,6 +210,7 @@ class AnswerBoard:
         self._label.values[tasks], self._status.values[tasks] = label, answers.status
         self._probability.values[tasks], self._score.values[tasks] = answers.scores.probability, answers.scores.score
         self._n_workers.values[tasks] = answers.n_workers
+        self._signature.values[tasks] = _signatures(answers.scores, model)
         self.revision = max(self.revision + 1, int(now_s * _US))
         names = self.table.tasks.names(tasks)
         table = answer_table(names, answers.n_workers, answers, model).cast(schemas.arrow_schema("score"))
@@ -238,6 +242,15 @@ def _some(answers: Answers, chosen: Ints) -> Answers:
         probabilities=None if found.probabilities is None else found.probabilities[chosen],
     )
     return Answers(scores, answers.n_workers[chosen], answers.status[chosen])
+
+
+def _signatures(scores: TaskScores, model: Model) -> NDArray[np.float64]:
+    """(tasks,) a number that changes when the probability of any class does; 0 when only the answer's is given."""
+    if scores.probabilities is None:
+        return np.zeros(len(scores.answer))
+    marks = hash_texts(model.classes).astype(np.float64) / 2.0**64
+    marked: NDArray[np.float64] = scores.probabilities[:, : len(marks)] @ marks
+    return marked
 
 
 def _blank_rows(names: pa.LargeStringArray, model: str) -> pa.Table:

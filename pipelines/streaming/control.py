@@ -13,7 +13,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
-from pipelines.streaming.envelopes import DRAIN, Marker
+from pipelines.streaming.envelopes import Marker
 from pipelines.write import write_file
 
 STATUS, DONE, DESCRIPTION = "status.json", "done", "stream.json"
@@ -56,10 +56,11 @@ class Control:
         return [Marker(**marker) for marker in markers if marker is not None]
 
     def clear(self) -> None:
-        """Removes requests to stop that an earlier stream has left."""
-        for marker in self.requests():
-            if marker.kind == DRAIN:
-                self.withdraw(marker)
+        """Removes the requests and the status that an earlier stream has left."""
+        for pattern in (self.path(_REQUESTS, "*.json"), self.path(DONE, "*.json"), self.path(STATUS)):
+            found = FileSystems.match([pattern])[0].metadata_list
+            if found:
+                FileSystems.delete([file.path for file in found])
 
     def tell(self, status: Mapping[str, Any]) -> None:
         """Says how the stream is."""

@@ -11,7 +11,6 @@ DRAIN, SNAPSHOT, BOOTSTRAP = "drain", "snapshot", "bootstrap"
 NO_SHARD = (1 << 32) - 1
 _CLOCK = struct.Struct("<Hq")
 _MODEL = struct.Struct("<q?qq")
-_NUMBER = struct.Struct("<q")
 _CHANGE = struct.Struct("<Iqq")
 _SIZE = struct.Struct("<I")
 
@@ -112,16 +111,6 @@ def unpack_shard_change(envelope: bytes) -> Change:
     """The change of `pack_shard_change`."""
     shard, events, sent = _CHANGE.unpack_from(envelope, 1)
     return Change(shard, events, sent, envelope[1 + _CHANGE.size :])
-
-
-def pack_numbered(kind: bytes, number: int, body: bytes) -> bytes:
-    """Labels or closings for a board; the tracker numbers what it sends from 1."""
-    return kind + _NUMBER.pack(number) + body
-
-
-def unpack_numbered(envelope: bytes) -> tuple[int, Any]:
-    """Number and body of `pack_numbered`."""
-    return _NUMBER.unpack_from(envelope, 1)[0], memoryview(envelope)[1 + _NUMBER.size :]
 
 
 def pack_marker(marker: Marker) -> bytes:

@@ -37,6 +37,7 @@ from pipelines.tables import to_bytes
 from pipelines.write import write_file
 
 LEDGER = "ledger.frame"
+SNAPSHOT_S = 120.0
 _SOON_S, _LATER_S = 0.1, 0.5
 _QUIET_S = 0.3
 _TELL_EVERY_S = 1.0
@@ -67,6 +68,7 @@ class Cut:
     """A snapshot under way: how many events each shard had when it cut, and the changes that have come meanwhile."""
 
     marker: Marker
+    begun_s: float
     events: dict[str, int]
     meanwhile: list[Change]
 
@@ -215,7 +217,7 @@ class _KeepSkillsFn(beam.DoFn):
         if marker.kind == DRAIN:
             desk.drains.setdefault(marker.id, {})[shard] = marker.events
         else:
-            desk.snapshots.setdefault(marker.id, Cut(marker, {}, [])).events[shard] = marker.events
+            desk.snapshots.setdefault(marker.id, Cut(marker, time.time(), {}, [])).events[shard] = marker.events
 
     def _look(self, desk: _Desk) -> None:
         """Does what is asked for as soon as all shards have asked, and all that they sent before is here."""
@@ -224,7 +226,8 @@ class _KeepSkillsFn(beam.DoFn):
                 del desk.drains[request]
                 desk.draining = Marker(DRAIN, request)
         for request, cut in list(desk.snapshots.items()):
-            if len(cut.events) == self._shards and self._is_cut(desk, cut):
+            whole = len(cut.events) == self._shards and self._is_cut(desk, cut)
+            if whole or time.time() - cut.begun_s > SNAPSHOT_S:  # by then nobody waits for it
                 del desk.snapshots[request]
 
     def _is_cut(self, desk: _Desk, cut: Cut) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from apache_beam import coders
+from apache_beam.metrics import Metrics
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
 
 from pipelines.errors import RunError
@@ -67,8 +68,11 @@ class Kept(Generic[Value]):
             self.note["frames"] += 1
             if compact or self.note["frames"] >= _MANY_FRAMES:
                 self._bag.clear()
-                frame, self.note["frames"] = whole(), 1
+                frame, self.note["frames"], self.note["bytes"] = whole(), 1, 0
             self._bag.add(frame)
+            self.note["bytes"] = self.note.get("bytes", 0) + len(frame or b"")
+            key = ".".join(filter(None, self._place[1:]))
+            Metrics.gauge("crowdbeam", f"state_bytes.{key}").set(self.note["bytes"])
         self._nonce, self.note["layout"] = os.urandom(_NONCE_BYTES), LAYOUT
         self._cell.write(self._nonce + json.dumps(self.note).encode())
         self.put_back()

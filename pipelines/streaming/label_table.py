@@ -188,16 +188,16 @@ class LabelTable:
         rows: Any = slice(None) if keep is None else np.flatnonzero(keep[self._task.values])
         label = self._label.values[rows]
         withdrawn = label == NONE
+        workers, worker = np.unique(self._worker.values[rows], return_inverse=True)
+        classes = np.unique(label[~withdrawn])
         return LabelBlock(
             0,
             0,
             self.tasks.names(self._task.values[rows]),
-            narrow(self._worker.values[rows], len(self.workers)),
-            self.workers.names(np.arange(len(self.workers))),
-            narrow(np.where(withdrawn, 0, label), max(len(self.classes), 1)),
-            self.classes.names(np.arange(len(self.classes)))
-            if len(self.classes)
-            else pa.array([""], pa.large_string()),
+            narrow(worker, len(workers)),
+            self.workers.names(workers),
+            narrow(np.where(withdrawn, 0, np.searchsorted(classes, label)), max(len(classes), 1)),
+            self.classes.names(classes) if len(classes) else pa.array([""], pa.large_string()),
             self._time.values[rows].copy(),
             deleted=withdrawn if withdrawn.any() else None,
         )

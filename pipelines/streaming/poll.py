@@ -7,8 +7,9 @@ interruptions leaves some kilobytes in every later checkpoint; this leaves nothi
 
 import json
 import time
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -26,12 +27,13 @@ from pipelines.blocks import split_block
 from pipelines.errors import RunError
 from pipelines.sources.unbounded import CAUGHT_UP, Polled, Reader, Source
 from pipelines.streaming.control import Control
-from pipelines.streaming.envelopes import DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
+from pipelines.streaming.envelopes import BOOTSTRAP, DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
+from pipelines.streaming.inbox import seal
 from pipelines.streaming.timers import FAR_S, set_timer
 
 _HOUR_S = 3600
 _CONTROL_EVERY_S = 1.0
-_CONFIRM_EVERY_S = 5.0
+_CONFIRM_EVERY_S, _CONFIRM_AFTER_S = 5.0, 30.0
 _HANDLED = 50
 
 
@@ -124,6 +126,7 @@ class _PollFn(beam.DoFn):
     POSITION = ReadModifyWriteStateSpec("position", coders.BytesCoder())
     HANDLED = ReadModifyWriteStateSpec("handled", coders.BytesCoder())
     SHAPE = ReadModifyWriteStateSpec("shape", coders.BytesCoder())
+    SENT = ReadModifyWriteStateSpec("sent", coders.BytesCoder())
     TIMER = TimerSpec("poll", TimeDomain.REAL_TIME)
 
     def __init__(self, how: PollSource) -> None:
@@ -134,7 +137,8 @@ class _PollFn(beam.DoFn):
     def setup(self) -> None:
         self._readers: dict[int, Reader] = {}
         self._looked_at = 0.0
-        self._confirmed_at: dict[int, float] = {}
+        self._marks: dict[int, deque[tuple[float, bytes]]] = {}
+        self._lag: dict[int, dict[str, int]] = {}
         self._requests: list[Marker] = []
         self._watermark: dict[int, int] = {}
 
@@ -152,16 +156,18 @@ class _PollFn(beam.DoFn):
         position: Any = beam.DoFn.StateParam(POSITION),
         handled: Any = beam.DoFn.StateParam(HANDLED),
         shape: Any = beam.DoFn.StateParam(SHAPE),
+        sent: Any = beam.DoFn.StateParam(SENT),
         timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[Any]:
         now = time.time()
         if number not in self._readers:
             self._check(shape)
         known = json.loads(handled.read() or b"[]")
+        post = _Post(number, json.loads(sent.read() or b"[]") or [0] * self._shards)
         if not known and self._bootstrap:
-            known = ["bootstrap"]
+            known = [BOOTSTRAP]
             handled.write(json.dumps(known).encode())
-            yield from self._mark(Marker("bootstrap", "bootstrap", self._bootstrap, number))
+            yield from post.to_all(pack_marker(Marker(BOOTSTRAP, BOOTSTRAP, self._bootstrap, number)))
         self._look(now)
         fresh = [marker for marker in self._requests if marker.id not in known]
         if any(marker.kind == DRAIN for marker in self._requests):
@@ -171,12 +177,14 @@ class _PollFn(beam.DoFn):
             polled = self._reader(number, at, now).poll(at, self._max_events, self._wait_s)
             if polled.position != at:
                 position.write(polled.position)
-            yield from self._out(number, polled, now)
+            yield from self._out(post, polled, now)
             set_timer(timer, time.time() + (0.0 if polled.more or polled.blocks else 0.05), time.time())
         if fresh:
             handled.write(json.dumps([*known, *(marker.id for marker in fresh)][-_HANDLED:]).encode())
             for marker in fresh:
-                yield from self._mark(Marker(**{**asdict(marker), "sender": number}))
+                yield from post.to_all(pack_marker(replace(marker, sender=number)))
+        if post.is_used:
+            sent.write(json.dumps(post.sent).encode())
 
     def _check(self, shape: Any) -> None:
         """Refuses to go on from a state that was shared out in another way: it would be read wrong, unnoticed."""
@@ -191,35 +199,34 @@ class _PollFn(beam.DoFn):
             )
 
     def _reader(self, number: int, position: bytes, now: float) -> Reader:
-        """The reader, told from time to time how far the bundles before have brought it."""
+        """The reader, told from time to time how far it had come a while ago: by then a checkpoint should hold it."""
         reader = self._readers.get(number)
         if reader is None:
             reader = self._readers[number] = self._source.reader(number)
-        if position and now - self._confirmed_at.get(number, 0.0) > _CONFIRM_EVERY_S:
-            self._confirmed_at[number] = now
-            reader.confirm(position)
+        marks = self._marks.setdefault(number, deque())
+        if position and (not marks or now - marks[-1][0] > _CONFIRM_EVERY_S):
+            marks.append((now, position))
+        if marks and now - marks[0][0] > _CONFIRM_AFTER_S:
+            reader.confirm(marks.popleft()[1])
         return reader
 
     def _look(self, now: float) -> None:
         if now - self._looked_at > _CONTROL_EVERY_S:
             self._looked_at, self._requests = now, self._control.requests()
 
-    def _mark(self, marker: Marker) -> Iterator[Any]:
-        for shard in range(self._shards):
-            yield beam.pvalue.TaggedOutput("events", (shard, pack_marker(marker)))
-
-    def _out(self, number: int, polled: Polled, now: float) -> Iterator[Any]:
-        tag = beam.pvalue.TaggedOutput
+    def _out(self, post: "_Post", polled: Polled, now: float) -> Iterator[Any]:
+        tag, number = beam.pvalue.TaggedOutput, post.reader
         for block in polled.blocks:
             for shard, part in split_block(block, self._shards):
-                yield tag("events", (shard, pack_events(part.to_bytes(), number, polled.watermark_us)))
-        if polled.watermark_us == CAUGHT_UP != self._watermark.get(number):
-            for shard in range(self._shards):
-                yield tag("events", (shard, pack_clock(number, CAUGHT_UP)))
+                yield post.to(shard, pack_events(part.to_bytes(), number, polled.watermark_us))
+        before = self._watermark.get(number)
+        if before is None or (before == CAUGHT_UP) != (polled.watermark_us == CAUGHT_UP):
+            yield from post.to_all(pack_clock(number, polled.watermark_us))
         self._watermark[number] = polled.watermark_us
         for rejects in polled.rejects:
             yield tag("rejects", ("rejects", rejects))
-        if polled.counts or polled.blocks:
+        if polled.counts or dict(polled.lag) != self._lag.get(number):
+            self._lag[number] = dict(polled.lag)
             self._count(polled)
             report = {"lag": dict(polled.lag), "counts": dict(polled.counts), "read_at_s": now}
             yield tag("reports", REPORT + json.dumps(report).encode())
@@ -231,3 +238,21 @@ class _PollFn(beam.DoFn):
                 Metrics.counter("crowdbeam", name.replace("events_rejected.", "rejects.")).inc(n)
         for partition, lag in polled.lag.items():
             Metrics.gauge("crowdbeam", f"lag.{partition}").set(lag)
+
+
+class _Post:
+    """What a reader sends to the shards, numbered."""
+
+    def __init__(self, reader: int, sent: list[int]) -> None:
+        self.reader, self.sent, self.is_used = reader, sent, False
+
+    def to(self, shard: int, envelope: bytes) -> Any:
+        """An envelope for one shard."""
+        self.is_used = True
+        self.sent[shard] += 1
+        return beam.pvalue.TaggedOutput("events", (shard, seal(self.reader, self.sent[shard], envelope)))
+
+    def to_all(self, envelope: bytes) -> Iterator[Any]:
+        """The same for every shard."""
+        for shard in range(len(self.sent)):
+            yield self.to(shard, envelope)

@@ -19,6 +19,7 @@ from pipelines.streaming.ledger import Ledger
 
 _US = 1_000_000
 _SHARE = 5
+_VERDICT = ("component", "bipartite", "has_gold", "identified", "verdict", "fix")
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ class SkillKeeper:
         self.seconds = 0.0
         self.changed_at = self._solved_at = self._full_at = 0.0
         self._last: Solved | None = None
-        self._given: dict[str, tuple[float, str]] = {}
-        self._verdict: Any = None
+        self._given: dict[str, Mapping[str, Any]] = {}
+        self._graph: list[dict[str, Any]] = []
         self._under_way: tuple[Future[tuple[Solved, float]], _Order] | None = None
 
     def add(self, change: bytes, now_s: float) -> None:
@@ -139,7 +140,7 @@ class SkillKeeper:
         rows = graph = None
         if order.intervals:
             rows = self._changed_rows(solved.skill_table(), exact=order.settled)
-            graph = self._changed_graph(solved.graph_table())
+            graph = self._changed_graph(solved.graph_table(), exact=order.settled)
         return Solution(skills, rows, graph, solved, self.seconds, order.sent)
 
     @property
@@ -155,29 +156,34 @@ class SkillKeeper:
         return np.array([known.get(worker, np.nan) for worker in edges.workers.tolist()])
 
     def _changed_rows(self, table: pa.Table, exact: bool) -> pa.Table | None:
-        workers, status = table["worker"].to_pylist(), table["status"].to_pylist()
-        skill = table["skill"].to_pylist()
-        limit = 0.0 if exact else self._rules.emit_if
-        fresh = [
-            (known := self._given.get(worker)) is None or abs(known[0] - s) > limit or known[1] != state
-            for worker, s, state in zip(workers, skill, status, strict=True)
-        ]
-        gone = sorted(self._given.keys() - set(workers))
-        for worker, s, state, new in zip(workers, skill, status, fresh, strict=True):
-            if new:
-                self._given[worker] = (s, state)
+        """The rows to give again: all that differ at all when `exact`, else those that differ by much."""
+        rows = {row["worker"]: row for row in table.to_pylist()}
+        fresh = [self._differs(row, exact) for row in rows.values()]
+        gone = sorted(self._given.keys() - rows.keys())
+        self._given.update({row["worker"]: row for row, new in zip(rows.values(), fresh, strict=True) if new})
         for worker in gone:
             del self._given[worker]
         parts = [table.filter(pa.array(fresh, pa.bool_()))] + ([_gone_rows(gone)] if gone else [])
-        rows = pa.concat_tables([part.cast(schemas.arrow_schema("skill")) for part in parts])
-        return revised(rows, self.version, self.revision) if rows.num_rows else None
+        together = pa.concat_tables([part.cast(schemas.arrow_schema("skill")) for part in parts])
+        return revised(together, self.version, self.revision) if together.num_rows else None
 
-    def _changed_graph(self, table: pa.Table) -> pa.Table | None:
-        verdict = table.select(["component", "bipartite", "has_gold", "identified", "verdict", "fix"]).to_pylist()
-        if verdict == self._verdict:
+    def _differs(self, row: Mapping[str, Any], exact: bool) -> bool:
+        known = self._given.get(row["worker"])
+        if known is None or exact:
+            return known != row
+        return abs(known["skill"] - row["skill"]) > self._rules.emit_if or bool(known["status"] != row["status"])
+
+    def _changed_graph(self, table: pa.Table, exact: bool) -> pa.Table | None:
+        """All rows when the verdict differs, or anything at all when `exact`; components that are no more say so."""
+        rows = table.to_pylist()
+        told = rows if exact else [{name: row[name] for name in _VERDICT} for row in rows]
+        known = self._graph if exact else [{name: row[name] for name in _VERDICT} for row in self._graph]
+        if told == known:
             return None
-        self._verdict = verdict
-        return revised(table.cast(schemas.arrow_schema("graph")), self.version, self.revision)
+        gone = [_gone_component(number) for number in range(len(rows), len(self._graph))]
+        self._graph = rows
+        schema = schemas.arrow_schema("graph")
+        return revised(pa.Table.from_pylist([*rows, *gone], schema=schema), self.version, self.revision)
 
 
 def _solved(order: _Order, rules: SkillRules) -> tuple[Solved, float]:
@@ -195,6 +201,14 @@ def _gone_rows(workers: list[str]) -> pa.Table:
     schema = schemas.arrow_schema("skill")
     arrays |= {"worker": pa.array(workers), "status": pa.repeat("no-labels", len(workers))}
     return pa.table([arrays[name] for name in schema.names], schema.names).cast(schema)
+
+
+def _gone_component(number: int) -> dict[str, Any]:
+    """The row of a component that has become part of another one."""
+    counts = dict.fromkeys(("n_workers", "n_edges", "n_labels"), 0)
+    flags = dict.fromkeys(("bipartite", "has_gold", "identified"), False)
+    texts = {"verdict": "There is no such component any more.", "fix": "", "example_worker": ""}
+    return {"component": number, **counts, **flags, "sigma_min": None, **texts}
 
 
 def solver_pool() -> ThreadPoolExecutor:

@@ -24,13 +24,12 @@ from pipelines.settings import AggregateSettings, BatchSettings
 from pipelines.solve import Solved, edge_tables, solve
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import SNAPSHOT, Marker
-from pipelines.streaming.keep_skills import LEDGER
+from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.track import read_frame, state_path
 from pipelines.write import write_file, write_table
 
-PATIENCE_S = 120.0
 _PAUSE_S = 0.2
 
 
@@ -68,11 +67,11 @@ def _ask(control: Control, state: str, shards: int) -> None:
     marker = Marker(SNAPSHOT, f"snapshot-{uuid.uuid4().hex[:12]}", state)
     control.request(marker)
     try:
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + SNAPSHOT_S
         while _n_written(state) < shards + 1:
             if time.monotonic() > until:
                 raise RunError(
-                    f"The stream of {control.folder} did not answer within {PATIENCE_S:g} s. "
+                    f"The stream of {control.folder} did not answer within {SNAPSHOT_S:g} s. "
                     "Is it running, and does it reach the control folder and --output?"
                 )
             time.sleep(_PAUSE_S)

@@ -175,12 +175,16 @@ def _drained(result: Any, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
     marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
     wanted = (plan.shards + 1) * len(plan.sinks)  # each shard's answers, and the skills
     wanted += plan.shards if plan.rejects is not None else 0
-    until = time.monotonic() + PATIENCE_S
-    while control.n_finished(marker) < wanted:
+    until, seen = time.monotonic() + PATIENCE_S, None
+    while (n_finished := control.n_finished(marker)) < wanted:
+        status = control.status() or {}
+        progress = (n_finished, status.get("at_s"))
+        if progress != seen:
+            until, seen = time.monotonic() + PATIENCE_S, progress
         if state_of(result) in ENDED or time.monotonic() > until:
             raise RunError("The stream could not answer everything it had read before it ended; start it again.")
         time.sleep(_PAUSE_S)
-        watch(control.status())
+        watch(status)
     return control.status() or {}
 
 

@@ -14,7 +14,6 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.blocks import LabelBlock
-from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
     CLOCK,
@@ -27,11 +26,11 @@ from pipelines.streaming.envelopes import (
     Marker,
     join,
     pack_marker,
-    pack_numbered,
     pack_shard_change,
     unpack_clock,
     unpack_marker,
 )
+from pipelines.streaming.inbox import HELD, in_turn, seal
 from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.streaming.tracking import LATE, TaskTracker, TrackRules
 from pipelines.write import write_file
@@ -49,26 +48,35 @@ class TrackTasks(beam.PTransform):
     """
 
     rules: TrackRules
-    control: Control
     job: str
 
     def expand(self, events: beam.PCollection[tuple[int, bytes]]) -> Any:
         """Wires the step."""
-        fn = _TrackTasksFn(self.rules, self.control, self.job)
+        fn = _TrackTasksFn(self.rules, self.job)
         return events | "Track" >> beam.ParDo(fn).with_outputs("labels", "changes", "rejects")
 
 
 class _TrackTasksFn(beam.DoFn):
-    def __init__(self, rules: TrackRules, control: Control, job: str) -> None:
-        self._rules, self._control, self._job = rules, control, job
+    def __init__(self, rules: TrackRules, job: str) -> None:
+        self._rules, self._job = rules, job
         self._late = Metrics.counter("crowdbeam", f"rejects.{LATE}")
-        self._bytes = Metrics.distribution("crowdbeam", "state_frame_bytes")
 
     def process(
-        self, element: tuple[int, bytes], cell: Any = beam.DoFn.StateParam(CELL), bag: Any = beam.DoFn.StateParam(BAG)
+        self,
+        element: tuple[int, bytes],
+        cell: Any = beam.DoFn.StateParam(CELL),
+        bag: Any = beam.DoFn.StateParam(BAG),
+        held: Any = beam.DoFn.StateParam(HELD),
     ) -> Iterator[Any]:
-        shard, envelope = element
+        shard, sealed = element
         kept = Kept((self._job, "track", str(shard)), cell, bag, self._made)
+        ready = in_turn(sealed, kept.note, held)
+        if not ready:
+            self._keep(kept)
+        for _, _, envelope in ready:
+            yield from self._take(shard, kept, envelope)
+
+    def _take(self, shard: int, kept: Kept[TaskTracker], envelope: bytes) -> Iterator[Any]:
         if envelope[:1] == MARKER:
             yield from self._asked(shard, kept, unpack_marker(envelope))
             return
@@ -76,7 +84,6 @@ class _TrackTasksFn(beam.DoFn):
         kept.value.heard(reader, watermark_us)
         if envelope[:1] == CLOCK:
             yield from self._closed(shard, kept, kept.value.close_due())
-            yield beam.pvalue.TaggedOutput("labels", (shard, envelope))  # a backlog is at its end: no need to gather
             return
         yield from self._events(shard, kept, LabelBlock.from_bytes(frame))
 
@@ -89,9 +96,9 @@ class _TrackTasksFn(beam.DoFn):
         outputs = []
         frame = None if tracked.kept is None else tracked.kept.to_bytes()
         if frame is not None:
-            outputs.append(tag("labels", (shard, self._numbered(kept, LABELS, frame))))
+            outputs.append(self._to_board(shard, kept, LABELS + frame))
         if tracked.closing is not None:
-            outputs.append(tag("labels", (shard, self._numbered(kept, CLOSING, _packed(tracked.closing)))))
+            outputs.append(self._to_board(shard, kept, _closing(tracked.closing)))
         kept.note["events"] = kept.note.get("events", 0) + len(block)
         change = Change(shard, kept.note["events"], kept.note.get("sent", 0), tracked.change)
         outputs.append(tag("changes", pack_shard_change(change)))
@@ -101,19 +108,20 @@ class _TrackTasksFn(beam.DoFn):
         self._keep(kept, None if frame is None else b"E" + frame, tracked.closing is not None)
         yield from outputs
 
-    def _numbered(self, kept: Kept[TaskTracker], kind: bytes, body: bytes) -> bytes:
+    def _to_board(self, shard: int, kept: Kept[TaskTracker], envelope: bytes) -> Any:
         kept.note["sent"] = kept.note.get("sent", 0) + 1
-        return pack_numbered(kind, kept.note["sent"], body)
+        return beam.pvalue.TaggedOutput("labels", (shard, seal(shard, kept.note["sent"], envelope)))
 
     def _keep(self, kept: Kept[TaskTracker], frame: bytes | None = None, compact: bool = False) -> None:
         kept.note.update(kept.value.note())
-        self._bytes.update(len(frame or b""))
         kept.keep(frame, kept.value.to_bytes, compact)
 
     def _closed(self, shard: int, kept: Kept[TaskTracker], closing: Any) -> Iterator[Any]:
-        if closing is not None:
-            yield beam.pvalue.TaggedOutput("labels", (shard, self._numbered(kept, CLOSING, _packed(closing))))
+        """What closes when a reader has told how far it is; the board hears that a backlog may be at its end."""
+        outputs = [self._to_board(shard, kept, _closing(closing))] if closing is not None else []
+        outputs.append(self._to_board(shard, kept, CLOCK))
         self._keep(kept, compact=closing is not None)
+        yield from outputs
 
     def _asked(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
         """Does what is asked for when all readers have asked, and passes the request on."""
@@ -142,8 +150,8 @@ class _TrackTasksFn(beam.DoFn):
             yield from self._events(shard, kept, block)
 
 
-def _packed(names: Any) -> bytes:
-    return json.dumps(names.to_pylist()).encode()
+def _closing(names: Any) -> bytes:
+    return CLOSING + json.dumps(names.to_pylist()).encode()
 
 
 def read_frame(path: str) -> bytes:

@@ -15,7 +15,7 @@ from stream_options_run import ROWS, OptionRun, option_folders, settings_for
 
 from pipelines.blocks import LabelBlock
 from pipelines.errors import InputError, InvalidSettingError
-from pipelines.sinks.interval_files import finished_intervals, read_intervals
+from pipelines.sinks.interval_files import read_intervals
 from pipelines.sources.endless import source_of
 from pipelines.streaming.control import Control
 from pipelines.streaming.label_table import LabelTable
@@ -244,7 +244,3 @@ def _(runs):
 
 def model_of(place):
     return Control(str(place / "control")).status()["model_version"]
-
-
-def test_intervals_come_as_often_as_files_are_asked_for(whole_runs):
-    assert finished_intervals(str(whole_runs["json"][2] / "sink"))

@@ -26,6 +26,7 @@ NAMES = {
     'f"rejects.{LATE}"': "rejects.REASON",
     'name.replace("events_rejected.", "rejects.")': "rejects.REASON",
     'f"lag.{partition}"': "lag.PARTITION",
+    'f"state_bytes.{key}"': "state_bytes.STEP.SHARD",
     'f"rows_written.{name}"': "rows_written.TABLE",
 }
 
@@ -125,7 +126,7 @@ def test_the_numbers_on_the_page_are_those_of_the_code():
     assert f"written every {SkillRules().skills_every_s:g} seconds" in PAGE
     assert f"remembered for {tracking.REMEMBERED} times the ttl" in PAGE
     assert f"a backlog of {keep_skills._BACKLOG:,} events or more" in PAGE
-    assert f"({supervise.PATIENCE_S:g} s at most)" in PAGE
+    assert f"if nothing moves for {supervise.PATIENCE_S:g} s it gives up" in PAGE
     assert f"`{answering.NO_LABELS}`" in PAGE
     defaults = {names_in(option)[0]: names_in(value) for option, value, _ in table_after("## Options")}
     assert defaults["--solve-every"] == [f"{SkillRules().solve_every_s:g}s"]

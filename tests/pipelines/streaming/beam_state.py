@@ -11,6 +11,9 @@ class Cell:
     def write(self, data):
         self.data = data
 
+    def clear(self):
+        self.data = None
+
     def copy(self):
         return Cell(self.data)
 
@@ -33,10 +36,10 @@ class Bag:
 
 
 class KeyedState:
-    """The cell and the bag of one key, and other cells by name."""
+    """The cell and the bags of one key, and other cells by name."""
 
     def __init__(self, **cells):
-        self.states = {"cell": Cell(), "bag": Bag(), **{name: Cell() for name in cells}}
+        self.states = {"cell": Cell(), "bag": Bag(), "held": Bag(), **{name: Cell() for name in cells}}
 
     def __getattr__(self, name):
         return self.states[name]

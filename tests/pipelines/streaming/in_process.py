@@ -1,7 +1,5 @@
 """The stream's functions without Beam: one thread, a clock of one's own."""
 
-import numpy as np
-
 from pipelines.blocks import LabelBlock, split_block
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
 from pipelines.streaming.envelopes import pack_skills, unpack_skills
@@ -20,7 +18,7 @@ class Stream:
         self.keeper = SkillKeeper(skills or SkillRules())
         self.pool = solver_pool()
         self.now = 1000.0
-        self.scores, self.skills, self.graph, self.rejects, self.n_rows = {}, {}, [], [], 0
+        self.scores, self.skills, self.graph, self.rejects, self.n_rows = {}, {}, {}, [], 0
         self.solution = None
 
     def feed(self, block, reader=0, watermark_us=2**62):
@@ -47,8 +45,8 @@ class Stream:
             skills = unpack_skills(pack_skills(solution.skills))
             for row in solution.rows.to_pylist() if solution.rows is not None else ():
                 self.skills[row["worker"]] = row
-            if solution.graph is not None:
-                self.graph.append(solution.graph.to_pylist())
+            for row in solution.graph.to_pylist() if solution.graph is not None else ():
+                self.graph[row["component"]] = row
             for board in self.boards:
                 self.see(board.learn(skills, self.now))
 
@@ -70,9 +68,9 @@ class Stream:
         board.revision = self.boards[number].revision
         self.boards[number] = board
 
+    def components(self):
+        """The rows of the graph as a sink has them, without those of components that are no more."""
+        return [self.graph[number] for number in sorted(self.graph) if self.graph[number]["n_workers"]]
+
     def answers(self):
         return {task: row for task, row in self.scores.items() if row["status"] != "no-labels"}
-
-
-def times_between(rng, n, low=0, high=50):
-    return np.sort(rng.integers(low, high, size=n))

@@ -13,7 +13,7 @@ from pipelines.score import score_shard
 from pipelines.settings import AggregateSettings
 from pipelines.solve import solve
 
-SCORE = schemas.arrow_schema("score").names
+SCORE, SKILL, GRAPH = (schemas.arrow_schema(name).names for name in ("score", "skill", "graph"))
 
 
 def batch_of(labels, aggregate=None):
@@ -24,7 +24,8 @@ def batch_of(labels, aggregate=None):
     solved = solve(edges, aggregate)
     table, _ = score_shard(shard, solved.model, aggregate)
     skills = {row["worker"]: row for row in solved.skill_table().to_pylist()}
-    return edges, skills, {row["task"]: row for row in table.to_pylist(maps_as_pydicts="strict")}
+    scores = {row["task"]: row for row in table.to_pylist(maps_as_pydicts="strict")}
+    return edges, skills, scores, solved.graph_table().to_pylist()
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,11 +52,11 @@ def test_after_any_history_edges_skills_and_answers_are_those_of_the_batch(seed,
     if not labels:
         assert not stream.answers()
         return
-    edges, skills, scores = batch_of(labels)
+    edges, skills, scores, graph = batch_of(labels)
     assert stream.keeper.ledger.edges() == edges
-    assert {worker: row["skill"] for worker, row in stream.skills.items() if row["status"] != "no-labels"} == {
-        worker: row["skill"] for worker, row in skills.items()
-    }
+    found = {worker: row for worker, row in stream.skills.items() if row["status"] != "no-labels"}
+    assert {worker: {name: row[name] for name in SKILL} for worker, row in found.items()} == skills
+    assert [{name: row[name] for name in GRAPH} for row in stream.components()] == graph
     answers = stream.answers()
     assert answers.keys() == scores.keys()
     for task, row in scores.items():

@@ -30,6 +30,7 @@ from pipelines.streaming.envelopes import (
     pack_marker,
     unpack_shard_change,
 )
+from pipelines.streaming.inbox import seal
 from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.settings import StreamSettings
@@ -47,12 +48,14 @@ class Stream:
 
     def __init__(self, control, shards=SHARDS, ttl=0):
         self.shards, self.control = shards, control
-        self.fn = _TrackTasksFn(TrackRules(1, ttl), control, f"snapshot-{next(jobs)}")
-        self.states = [KeyedState() for _ in range(shards)]
+        self.fn = _TrackTasksFn(TrackRules(1, ttl), f"snapshot-{next(jobs)}")
+        self.states, self.sent = [KeyedState() for _ in range(shards)], Counter()
         self.ledger, self.tags = Ledger(), Counter()
 
     def _send(self, shard, envelope):
-        for out in self.fn.process((shard, envelope), self.states[shard].cell, self.states[shard].bag):
+        self.sent[shard] += 1
+        state, sealed = self.states[shard], seal(0, self.sent[shard], envelope)
+        for out in self.fn.process((shard, sealed), state.cell, state.bag, state.held):
             self.tags[out.tag] += 1
             if out.tag == "changes" and out.value[:1] == CHANGES:
                 self.ledger.add(unpack_shard_change(out.value).frame)
@@ -164,7 +167,7 @@ def test_a_snapshot_of_no_stream_is_refused(control, tmp_path):
 
 
 def test_a_stream_that_does_not_answer_leaves_neither_a_run_nor_a_request(control, tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshot, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(snapshot, "SNAPSHOT_S", 0.3)
     control.describe(_described(StreamSettings("kafka://nowhere:1/labels", ("sink",), "c")))
     with pytest.raises(RunError, match=r"did not answer within 0\.3 s"):
         snapshot.take(control, str(tmp_path / "run"))

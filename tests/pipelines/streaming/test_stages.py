@@ -10,12 +10,13 @@ from histories import Event, block_of
 from test_answering import skills
 
 from pipelines.blocks import LabelBlock
-from pipelines.sinks import DRAINED, FLUSH
+from pipelines.sinks import DRAINED
 from pipelines.sources.unbounded import CAUGHT_UP
 from pipelines.streaming.answer import _AnswerTasksFn
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
+    CLOCK,
     CLOSING,
     DRAIN,
     LABELS,
@@ -28,13 +29,12 @@ from pipelines.streaming.envelopes import (
     pack_clock,
     pack_events,
     pack_marker,
-    pack_numbered,
     pack_shard_change,
     pack_skills,
     unpack_marker,
-    unpack_numbered,
     unpack_shard_change,
 )
+from pipelines.streaming.inbox import seal, unseal
 from pipelines.streaming.keep_skills import LEDGER, KeepSkills, _KeepSkillsFn
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger, pack_change
@@ -54,7 +54,8 @@ class Answering:
         self.fn, self.state = _AnswerTasksFn(AnswerRules(), f"answering-{next(jobs)}"), KeyedState(skills=True)
 
     def __call__(self, envelope):
-        return list(self.fn.process((0, envelope), self.state.cell, self.state.bag, self.state.skills))
+        state = self.state
+        return list(self.fn.process((0, envelope), state.cell, state.bag, state.skills, state.held))
 
     def tasks(self, envelope):
         return sorted(row["task"] for _, data in self(envelope) for row in from_bytes(data).to_pylist())
@@ -63,13 +64,17 @@ class Answering:
 class Tracking:
     """The step that tracks, for one shard."""
 
-    def __init__(self, tmp_path, n_readers=2, ttl=TTL):
-        rules = TrackRules(n_readers, ttl)
-        self.fn = _TrackTasksFn(rules, Control(str(tmp_path)), f"tracking-{next(jobs)}")
-        self.state = KeyedState()
+    def __init__(self, n_readers=2, ttl=TTL, sent=None):
+        self.fn = _TrackTasksFn(TrackRules(n_readers, ttl), f"tracking-{next(jobs)}")
+        self.state, self.sent = KeyedState(), {} if sent is None else sent
 
-    def __call__(self, envelope):
-        return [(out.tag, out.value) for out in self.fn.process((3, envelope), self.state.cell, self.state.bag)]
+    def __call__(self, envelope, reader=0):
+        self.sent[reader] = self.sent.get(reader, 0) + 1
+        return self.take(seal(reader, self.sent[reader], envelope))
+
+    def take(self, sealed):
+        state = self.state
+        return [(out.tag, out.value) for out in self.fn.process((3, sealed), state.cell, state.bag, state.held)]
 
 
 class Timer:
@@ -117,7 +122,7 @@ def labels(*events, watermark_us=CAUGHT_UP, reader=0):
 
 
 def for_answers(*events, number=1):
-    return pack_numbered(LABELS, number, block_of([Event(*event) for event in events]).to_bytes())
+    return seal(0, number, LABELS + block_of([Event(*event) for event in events]).to_bytes())
 
 
 def test_answers_to_a_model_that_was_rolled_back_are_given_again():
@@ -137,7 +142,7 @@ def test_a_model_that_was_rolled_back_is_not_used_for_later_labels():
     checkpoint = answering.state.checkpoint()
     answering(pack_skills(skills(2, ann=-1.0)))
     answering.state.roll_back(checkpoint)
-    answering(for_answers(("u", "ann", "yes", 1)))
+    answering(for_answers(("u", "ann", "yes", 1), number=2))
     ((_, data),) = answering(pack_skills(skills(2, ann=1.0)))
     assert {row["task"]: row["label"] for row in from_bytes(data).to_pylist()} == {"t": "yes", "u": "yes"}
 
@@ -165,9 +170,8 @@ def test_revisions_grow_over_rollbacks_even_when_the_clock_goes_back(monkeypatch
     assert revisions == sorted(set(revisions))
 
 
-def test_a_request_to_end_flushes_the_sinks_and_is_told_by_every_shard():
-    (flush, drained) = Answering()(pack_marker(Marker(DRAIN, "d", sender=5)))
-    assert flush == (FLUSH, b"")
+def test_a_request_to_end_is_told_by_every_shard():
+    (drained,) = Answering()(pack_marker(Marker(DRAIN, "d", sender=5)))
     assert (drained[0], unpack_marker(drained[1])) == (DRAINED, Marker(DRAIN, "d", sender=0))
 
 
@@ -178,8 +182,8 @@ def test_a_request_to_end_waits_for_labels_and_models_that_are_still_on_their_wa
     assert answering(marker) == []
     assert [name for name, _ in answering(pack_skills(skills(1, ann=1.0)))] == ["scores"]
     late = answering(for_answers(("u", "ann", "yes", 1), number=2))
-    assert [name for name, _ in late][-2:] == [FLUSH, DRAINED]
-    assert unpack_marker(late[-1][1]).sent == len(late) - 1, "as many tables as were sent"
+    assert late[-1][0] == DRAINED
+    assert unpack_marker(late[-1][1]).sent == len(late), "one table with the model, and those with the late labels"
 
 
 def test_labels_that_the_model_knows_already_are_answered_at_once():
@@ -187,64 +191,102 @@ def test_labels_that_the_model_knows_already_are_answered_at_once():
     answering = Answering()
     model = replace(skills(1, ann=1.0), settled=True, sent=2)
     answering(pack_skills(model))
-    assert answering.tasks(for_answers(("t", "ann", "yes", 1), number=2)) == ["t"]
-    assert answering.tasks(for_answers(("u", "ann", "yes", 1), number=3)) == [], "a backlog waits for its model"
+    assert answering.tasks(for_answers(("t", "ann", "yes", 1))) == ["t"]
+    assert answering.tasks(for_answers(("u", "ann", "yes", 1), number=2)) == ["u"]
+    assert answering.tasks(for_answers(("v", "ann", "yes", 1), number=3)) == [], "a backlog waits for its model"
+
+
+def test_a_closing_that_overtakes_labels_waits_for_them():
+    answering = Answering()
+    answering(pack_skills(replace(skills(1, ann=1.0, bob=1.0), sent=9)))
+    answering(for_answers(("t", "ann", "yes", 1)))
+    assert answering(seal(0, 3, CLOSING + json.dumps(["t"]).encode())) == []
+    rows = [
+        row
+        for _, data in answering(for_answers(("t", "bob", "yes", 1), number=2))
+        for row in from_bytes(data).to_pylist()
+    ]
+    assert [(row["n_workers"], row["closed"]) for row in rows][-1] == (2, True)
+    again = Answering()
+    again.state = answering.state
+    assert again(pack_skills(skills(2, ann=2.0, bob=2.0))) == [], "the task is gone"
+
+
+def test_a_model_of_layout_1_is_forgotten_for_good():
+    answering = Answering()
+    answering(for_answers(("t", "ann", "yes", 1)))
+    data = answering.state.cell.read()
+    answering.state.cell.write(data.replace(b'"layout": 2', b'"layout": 1'))
+    answering.state.skills.write(b"M" + bytes(17) + b"a model of another form")
+    for number in (2, 3):
+        again = Answering()
+        again.state = answering.state
+        again(for_answers((f"u{number}", "ann", "yes", 1), number=number))
+    assert again.tasks(pack_skills(skills(1, ann=1.0))) == ["t", "u2", "u3"]
 
 
 def test_a_task_that_closes_leaves_the_state():
     answering = Answering()
     answering(pack_skills(skills(1, ann=1.0)))
     answering(for_answers(("t", "ann", "yes", 1), ("u", "ann", "yes", 1)))
-    assert answering.tasks(pack_numbered(CLOSING, 2, json.dumps(["t"]).encode())) == ["t"]
+    assert answering.tasks(seal(0, 2, CLOSING + json.dumps(["t"]).encode())) == ["t"]
     again = Answering()
     again.state = answering.state
     assert again.tasks(pack_skills(skills(2, ann=1.0))) == ["u"]
 
 
-def test_events_that_change_a_label_go_on_to_be_answered_and_others_do_not(tmp_path):
-    tracking = Tracking(tmp_path, n_readers=1)
+def test_events_that_change_a_label_go_on_to_be_answered_and_others_do_not():
+    tracking = Tracking(n_readers=1)
     assert [tag for tag, _ in tracking(labels(("t", "ann", "yes", 2)))] == ["labels", "changes"]
     assert [tag for tag, _ in tracking(labels(("t", "ann", "yes", 2)))] == ["changes"], "again, it is counted only"
 
 
-def test_what_every_reader_has_read_may_close_tasks_without_an_event(tmp_path):
-    tracking = Tracking(tmp_path)
+def test_what_every_reader_has_read_may_close_tasks_without_an_event():
+    tracking = Tracking()
     tracking(labels(("t", "ann", "yes", 0)))
     tracking(labels(("u", "ann", "yes", 10 * TTL)))
-    assert tracking(pack_clock(1, 0)) == []
-    ((tag, (shard, envelope)),) = tracking(pack_clock(1, CAUGHT_UP))
-    number, body = unpack_numbered(envelope)
-    assert (tag, shard, envelope[:1], number, json.loads(bytes(body))) == ("labels", 3, CLOSING, 3, ["t"])
+    ((_, (_, nothing)),) = tracking(pack_clock(1, 0), reader=1)
+    assert unseal(nothing) == (3, 3, CLOCK)
+    (tag, (shard, sealed)), _ = tracking(pack_clock(1, CAUGHT_UP), reader=1)
+    assert (tag, shard, unseal(sealed)) == ("labels", 3, (3, 4, CLOSING + b'["t"]'))
 
 
-def test_a_tracker_that_is_made_anew_still_knows_its_clock_and_what_is_closed(tmp_path):
-    tracking = Tracking(tmp_path, n_readers=1)
+def test_a_tracker_that_is_made_anew_still_knows_its_clock_and_what_is_closed():
+    tracking = Tracking(n_readers=1)
     tracking(labels(("t", "ann", "yes", 0)))
     tracking(labels(("u", "ann", "yes", 2 * TTL)))
-    again = Tracking(tmp_path, n_readers=1)
+    again = Tracking(n_readers=1, sent=tracking.sent)
     again.state = tracking.state
     assert "rejects" in [tag for tag, _ in again(labels(("t", "bob", "yes", 2 * TTL)))]
     assert "rejects" in [tag for tag, _ in again(labels(("v", "bob", "yes", 2 * TTL - TTL - 1)))]
 
 
-def test_a_request_goes_on_when_every_reader_has_passed_it_on(tmp_path):
-    tracking = Tracking(tmp_path)
+def test_a_request_goes_on_when_every_reader_has_passed_it_on():
+    tracking = Tracking()
     assert tracking(pack_marker(Marker(DRAIN, "d", sender=0))) == []
     assert tracking(pack_marker(Marker(DRAIN, "d", sender=0))) == [], "the same reader again"
-    ((tag, envelope),) = tracking(pack_marker(Marker(DRAIN, "d", sender=1)))
+    ((tag, envelope),) = tracking(pack_marker(Marker(DRAIN, "d", sender=1)), reader=1)
     assert (tag, unpack_marker(envelope)) == ("changes", Marker(DRAIN, "d", sender=3))
 
 
-def test_a_request_that_half_of_the_readers_have_passed_on_survives_a_crash(tmp_path):
-    tracking = Tracking(tmp_path)
+def test_a_request_that_half_of_the_readers_have_passed_on_survives_a_crash():
+    tracking = Tracking()
     tracking(pack_marker(Marker(DRAIN, "d", sender=0)))
-    again = Tracking(tmp_path)
+    again = Tracking(sent=tracking.sent)
     again.state = tracking.state
-    assert [tag for tag, _ in again(pack_marker(Marker(DRAIN, "d", sender=1)))] == ["changes"]
+    assert [tag for tag, _ in again(pack_marker(Marker(DRAIN, "d", sender=1)), reader=1)] == ["changes"]
+
+
+def test_a_request_that_overtakes_events_waits_for_them():
+    tracking = Tracking(n_readers=1)
+    tracking(labels(("t", "ann", "yes", 2)))
+    assert tracking.take(seal(0, 3, pack_marker(Marker(DRAIN, "d")))) == []
+    *_, (tag, envelope) = tracking.take(seal(0, 2, labels(("u", "bob", "yes", 2))))
+    assert (tag, unpack_marker(envelope).events) == ("changes", 2)
 
 
 def test_a_snapshot_holds_the_labels_that_were_read_before_it(tmp_path):
-    tracking = Tracking(tmp_path, n_readers=1)
+    tracking = Tracking(n_readers=1)
     tracking(labels(("t", "ann", "yes", 2)))
     tracking(pack_marker(Marker(SNAPSHOT, "s", str(tmp_path / "state"))))
     tracking(labels(("t", "bob", "yes", 2)))
