@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import InputError, InvalidSettingError, RunError
+from pipelines.kafka_client import kafka_library, properties_of, refuse_settings
 from pipelines.sinks import KEYS
 from pipelines.sinks.json_rows import json_rows, key_texts
-from pipelines.sinks.kafka_client import client_file, confluent, make_topics
+from pipelines.sinks.kafka_topics import make_topics
 
 PATIENCE_S = 600.0
 COMPACTED = ("scores", "skills", "graph")
@@ -32,6 +33,7 @@ _WARN_EVERY_S = 30.0
 _STEP_S = 0.2
 _ROWS = 20_000
 _CUT = {"record": 150_000, "detail": 5_000}  # of rejects: a message is at most 1 MB, and escapes make texts longer
+_OURS = ("bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "message.timeout.ms")
 _CLIENT = {
     "linger.ms": 20,
     "compression.type": "lz4",
@@ -79,7 +81,9 @@ class KafkaTarget:
 
     def client(self) -> dict[str, Any]:
         """The settings that every client of this target needs."""
-        return {"bootstrap.servers": self.bootstrap, **client_file(self.config_file), **dict(self.config)}
+        given = {**dict(properties_of(self.config_file) if self.config_file else ()), **dict(self.config)}
+        refuse_settings(given, _OURS)
+        return {**given, "bootstrap.servers": self.bootstrap}
 
     def check(self) -> None:
         """Makes the topics that are missing; raises when the cluster does not answer or a topic is not compacted."""
@@ -102,7 +106,7 @@ class KafkaSink:
         self.retries = 0
         self._target = target
         self._failure = ""
-        self._producer = confluent().Producer({**_CLIENT, **target.client()})
+        self._producer = kafka_library().Producer({**_CLIENT, **target.client()})
 
     def write(self, name: str, table: pa.Table) -> None:
         """Hands rows to the producer, which sends them in the background."""
@@ -125,7 +129,7 @@ class KafkaSink:
                 done = len(keys) - operator.length_hint(left) - 1
                 keys, values = keys[done:], values[done:]
                 self._wait(len(self._producer) - 1)
-            except confluent().KafkaException as error:
+            except kafka_library().KafkaException as error:
                 raise self._failed(f"Kafka refused a row for {topic}: {error.args[0].str()}.") from error
         self._producer.poll(0)
 
@@ -179,7 +183,7 @@ def latest_rows(bootstrap: str, topic: str, config: Mapping[str, Any] | None = N
 
     Raises `InputError` when the topic cannot be read.
     """
-    kafka = confluent()
+    kafka = kafka_library()
     own = {"group.id": "crowdbeam-latest", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 2}
     consumer = kafka.Consumer({"bootstrap.servers": bootstrap, **own, **(config or {})})
     found: dict[str, dict[str, Any]] = {}

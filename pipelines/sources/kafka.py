@@ -6,13 +6,13 @@ committed for those who watch the lag; nothing is read from them.
 
 import difflib
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from pipelines.errors import InputError, InvalidSettingError
 from pipelines.events import EventSettings
-from pipelines.sources.kafka_reader import KafkaReader, client
+from pipelines.kafka_client import kafka_library, properties_of, refuse_settings
+from pipelines.sources.kafka_reader import KafkaReader
 
 CHECK_S = 10.0
 _STARTS = ("earliest", "latest")
@@ -59,9 +59,7 @@ class KafkaSource:
             raise InvalidSettingError(f"--from is {self.start!r}; it takes {', '.join(_STARTS)}.")
         if self.readers < 1:
             raise InvalidSettingError(f"--readers is {self.readers}; it takes a number of at least 1.")
-        taken = {"bootstrap.servers", "group.id", *_OURS} & {name for name, _ in self.client}
-        if taken:
-            raise InvalidSettingError(f"The Kafka properties set {min(taken)}, which crowdbeam sets itself. Remove it.")
+        refuse_settings(dict(self.client), ("bootstrap.servers", "group.id", *_OURS))
 
     @property
     def n_readers(self) -> int:
@@ -79,7 +77,7 @@ class KafkaSource:
 
     def check(self) -> None:
         """Raises `InputError` when the brokers do not answer within ten seconds, or have no such topic."""
-        kafka = client()
+        kafka = kafka_library()
         try:
             consumer = kafka.Consumer(self.configuration())
         except kafka.KafkaException as error:
@@ -147,21 +145,3 @@ def _parts_of(url: str) -> tuple[str, str]:
 def _is_address(host: str) -> bool:
     name, colon, port = host.rpartition(":")
     return bool(name and colon and port.isdecimal())
-
-
-def properties_of(path: str) -> tuple[tuple[str, str], ...]:
-    """The settings in a file of properties: NAME=VALUE on each line; lines that begin with # are remarks."""
-    try:
-        lines = Path(path).read_text("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise InputError(f"The Kafka properties {path} cannot be read: {error}.") from error
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text.startswith(("#", "!")):
-            continue
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise InvalidSettingError(f"Line {number} of {path} is no setting; write NAME=VALUE.")
-        found[name.strip()] = value.strip()
-    return tuple(found.items())

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import InvalidSettingError, RunError
+from pipelines.errors import RunError
 from pipelines.events import MAX_OFFSET, parse_events
+from pipelines.kafka_client import kafka_library
 from pipelines.records import Origin, Parsed
 from pipelines.sources import LOST_OFFSETS, BadRecord, Chunk
 from pipelines.sources.messages import parse_messages
@@ -30,21 +31,12 @@ _LAST_MS = 1 << 52
 _log = logging.getLogger(__name__)
 
 
-def client() -> Any:
-    """The Kafka client, a library that only streams from Kafka need."""
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise InvalidSettingError("Kafka needs a client: pip install 'crowdbeam[kafka]'.") from error
-    return confluent_kafka
-
-
 class KafkaReader:
     """The partitions p of a topic with p mod readers = number."""
 
     def __init__(self, source: "KafkaSource", number: int) -> None:
         self._source, self._number = source, number
-        self._kafka = client()
+        self._kafka = kafka_library()
         self._consumer = self._kafka.Consumer({**source.configuration(), "error_cb": self._hear})
         self._next: dict[int, int] = {}
         self._ends: dict[int, int] = {}

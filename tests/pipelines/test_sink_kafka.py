@@ -157,15 +157,17 @@ def test_patience_ends_with_a_sentence():
     sink.close()
 
 
-def test_settings_come_from_a_file_too(kafka, tmp_path):
+def test_settings_come_from_a_file_too_but_not_those_that_keep_rows_safe(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("# secrets\n\nsecurity.protocol = SSL\n")
     assert KafkaTarget("h:1", "p", config_file=str(file)).client() == {
         "bootstrap.servers": "h:1",
         "security.protocol": "SSL",
     }
-    with pytest.raises(InvalidSettingError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         KafkaTarget("h:1", "p", config_file=str(tmp_path / "none")).client()
+    with pytest.raises(InvalidSettingError, match="acks"):
+        KafkaTarget("h:1", "p", config=(("acks", "0"),)).client()
     assert "hush" not in repr(KafkaTarget("h:1", "p", config=(("sasl.password", "hush"),)))
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from pipelines.errors import InputError, InvalidSettingError
 from pipelines.events import EventSettings
-from pipelines.sources.kafka import KafkaSource, kafka_source_of, properties_of
+from pipelines.kafka_client import properties_of
+from pipelines.sources.kafka import KafkaSource, kafka_source_of
 
 
 def test_a_url_names_brokers_and_topic():

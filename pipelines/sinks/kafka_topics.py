@@ -1,32 +1,11 @@
-"""The Kafka client, and the topics: made when they are missing, looked at when they are there."""
+"""Topics of a sink: made when they are missing, looked at when they are there."""
 
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pipelines.errors import InputError, InvalidSettingError
-
-
-def confluent() -> Any:
-    """The client library."""
-    try:
-        import confluent_kafka.admin
-    except ImportError as error:
-        raise InvalidSettingError("Kafka needs the confluent-kafka package: pip install 'crowdbeam[kafka]'.") from error
-    return confluent_kafka
-
-
-def client_file(path: str) -> dict[str, str]:
-    """The settings in a file of NAME=VALUE lines; lines that begin with # say nothing."""
-    if not path:
-        return {}
-    try:
-        lines = Path(path).read_text("utf-8").splitlines()
-    except OSError as error:
-        raise InvalidSettingError(f"The Kafka settings in {path} cannot be read: {error.strerror}.") from error
-    pairs = [line.partition("=") for line in map(str.strip, lines) if line and not line.startswith("#")]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+from pipelines.kafka_client import kafka_library
 
 
 def make_topics(client: Mapping[str, Any], policies: Mapping[str, str], partitions: int, timeout_s: float) -> None:
@@ -34,7 +13,7 @@ def make_topics(client: Mapping[str, Any], policies: Mapping[str, str], partitio
 
     Raises `InputError` when the cluster does not answer, `InvalidSettingError` when a topic cannot be made or used.
     """
-    kafka = confluent()
+    kafka = kafka_library()
     servers = client["bootstrap.servers"]
     try:
         admin = kafka.admin.AdminClient({"log_level": 2, **client})
@@ -56,7 +35,7 @@ def make_topics(client: Mapping[str, Any], policies: Mapping[str, str], partitio
 
 
 def _create(admin: Any, policies: Mapping[str, str], partitions: int, timeout_s: float) -> None:
-    kafka = confluent()
+    kafka = kafka_library()
     topics = [
         kafka.admin.NewTopic(topic, num_partitions=partitions, replication_factor=-1, config={"cleanup.policy": policy})
         for topic, policy in policies.items()
@@ -78,7 +57,7 @@ def _create(admin: Any, policies: Mapping[str, str], partitions: int, timeout_s:
 
 def _policies(admin: Any, topics: Sequence[str], timeout_s: float) -> dict[str, str]:
     """The clean-up policies of topics that are there; without those that this user may not see."""
-    kafka = confluent()
+    kafka = kafka_library()
     resources = [kafka.admin.ConfigResource(kafka.admin.ConfigResource.Type.TOPIC, topic) for topic in topics]
     found = {}
     for resource, answer in (admin.describe_configs(resources, request_timeout=timeout_s) if topics else {}).items():
