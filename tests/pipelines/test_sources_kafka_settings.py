@@ -67,7 +67,7 @@ def test_properties_that_cannot_be_used_are_refused(tmp_path):
 
 
 def test_settings_that_cannot_be_used_are_refused():
-    with pytest.raises(InvalidSettingError, match="--start-from"):
+    with pytest.raises(InvalidSettingError, match="--from is"):
         KafkaSource("a:1", "t", start="middle")
     with pytest.raises(InvalidSettingError, match="--readers"):
         KafkaSource("a:1", "t", readers=0)
