@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_stages import TRIANGLE, Keeping, change
+from stages import TRIANGLE, Keeping, change
 
 from pipelines.arguments import option_table
 from pipelines.commands.aggregate import build_parser as aggregate_parser

@@ -1,128 +1,28 @@
-"""The stateful steps, element by element: what they send on, and what a rollback leaves of them."""
+"""The steps that track and answer: what they send on, and what a rollback leaves of them."""
 
-import itertools
 import json
-import time
 from dataclasses import replace
 
-from beam_state import KeyedState
-from histories import Event, block_of
+from stages import TTL, Answering, Tracking, for_answers, labels
 from test_answering import skills
 
 from pipelines.blocks import LabelBlock
 from pipelines.sinks import DRAINED
 from pipelines.sources.unbounded import CAUGHT_UP
-from pipelines.streaming.answer import _AnswerTasksFn
-from pipelines.streaming.answering import AnswerRules
-from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
     CLOCK,
     CLOSING,
     DRAIN,
-    LABELS,
-    MARKER,
-    REPORT,
     SNAPSHOT,
-    Change,
     Marker,
-    join,
     pack_clock,
-    pack_events,
     pack_marker,
-    pack_shard_change,
     pack_skills,
     unpack_marker,
-    unpack_shard_change,
 )
 from pipelines.streaming.inbox import seal, unseal
-from pipelines.streaming.keep_skills import LEDGER, KeepSkills, _KeepSkillsFn
-from pipelines.streaming.label_table import LabelTable
-from pipelines.streaming.ledger import Ledger, pack_change
-from pipelines.streaming.skill_keeping import SkillRules
-from pipelines.streaming.track import _TrackTasksFn, read_frame, state_path
-from pipelines.streaming.tracking import TrackRules
+from pipelines.streaming.track import read_frame, state_path
 from pipelines.tables import from_bytes
-
-jobs = map(str, itertools.count())
-TTL = 160
-
-
-class Answering:
-    """The step that answers, for one shard."""
-
-    def __init__(self):
-        self.fn, self.state = _AnswerTasksFn(AnswerRules(), f"answering-{next(jobs)}"), KeyedState(skills=True)
-
-    def __call__(self, envelope):
-        state = self.state
-        return list(self.fn.process((0, envelope), state.cell, state.bag, state.skills, state.held))
-
-    def tasks(self, envelope):
-        return sorted(row["task"] for _, data in self(envelope) for row in from_bytes(data).to_pylist())
-
-
-class Tracking:
-    """The step that tracks, for one shard."""
-
-    def __init__(self, n_readers=2, ttl=TTL, sent=None):
-        self.fn = _TrackTasksFn(TrackRules(n_readers, ttl), f"tracking-{next(jobs)}")
-        self.state, self.sent = KeyedState(), {} if sent is None else sent
-
-    def __call__(self, envelope, reader=0):
-        self.sent[reader] = self.sent.get(reader, 0) + 1
-        return self.take(seal(reader, self.sent[reader], envelope))
-
-    def take(self, sealed):
-        state = self.state
-        return [(out.tag, out.value) for out in self.fn.process((3, sealed), state.cell, state.bag, state.held)]
-
-
-class Timer:
-    """Beam's, of which one only sees that it was set."""
-
-    _input_timestamp = None
-
-    def set(self, at):
-        self.at = at
-
-
-class Keeping:
-    """The step that keeps the skills, of two shards."""
-
-    def __init__(self, tmp_path):
-        self.control = Control(str(tmp_path))
-        self.fn = _KeepSkillsFn(KeepSkills(SkillRules(), 2, self.control, f"keeping-{next(jobs)}"))
-        self.fn.setup()
-        self.state, self.timer = KeyedState(), Timer()
-
-    def __call__(self, *envelopes):
-        self.fn.process(("model", join(envelopes)), self.state.cell, self.state.bag, self.timer)
-
-    def tick(self):
-        return [(out.tag, out.value) for out in self.fn.tick("model", self.state.cell, self.state.bag, self.timer)]
-
-    def ticks_until_drained(self):
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            found = [shard for tag, (shard, data) in self.tick() if tag == "models" and data[:1] == MARKER]
-            if found:
-                return found
-        raise AssertionError("the request to end did not come out")
-
-
-def change(shard, *events, total=0):
-    table = LabelTable()
-    applied = table.apply(block_of([Event(*event) for event in events]))
-    packed = pack_change(table.change(applied), table.workers, table.classes, len(events))
-    return pack_shard_change(Change(shard, total or len(events), 0, packed))
-
-
-def labels(*events, watermark_us=CAUGHT_UP, reader=0):
-    return pack_events(block_of([Event(*event) for event in events]).to_bytes(), reader, watermark_us)
-
-
-def for_answers(*events, number=1):
-    return seal(0, number, LABELS + block_of([Event(*event) for event in events]).to_bytes())
 
 
 def test_answers_to_a_model_that_was_rolled_back_are_given_again():
@@ -292,83 +192,3 @@ def test_a_snapshot_holds_the_labels_that_were_read_before_it(tmp_path):
     tracking(labels(("t", "bob", "yes", 2)))
     block = LabelBlock.from_bytes(read_frame(state_path(str(tmp_path / "state"), 3)))
     assert (block.task.to_pylist(), block.workers.to_pylist()) == (["t"], ["ann"])
-
-
-TRIANGLE = [(f"t{n}", worker, "yes", 1) for n in range(9) for worker in ("ann", "bob", "cem")]
-
-
-def test_a_stream_that_is_asked_to_end_settles_first_and_then_tells_every_shard(tmp_path):
-    keeping = Keeping(tmp_path)
-    keeping(change(0, *TRIANGLE))
-    keeping(pack_marker(Marker(DRAIN, "d", sender=0)))
-    keeping(pack_marker(Marker(DRAIN, "d", sender=1)))
-    assert keeping.ticks_until_drained() == [0, 1]
-    status = keeping.control.status()
-    assert (status["settled"], status["events"], status["model_events"]) == (True, 27, 27)
-
-
-def test_a_request_to_end_waits_for_changes_that_are_still_on_their_way(tmp_path):
-    keeping = Keeping(tmp_path)
-    half = len(TRIANGLE) // 2
-    keeping(change(0, *TRIANGLE[:half]))
-    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard, events=n)) for shard, n in ((0, len(TRIANGLE)), (1, 0))))
-    assert not any(data[:1] == MARKER for _ in range(5) for tag, (_, data) in keeping.tick() if tag == "models")
-    keeping(change(0, *TRIANGLE[half:], total=len(TRIANGLE)))
-    assert keeping.ticks_until_drained() == [0, 1]
-    assert keeping.control.status()["model_events"] == len(TRIANGLE)
-
-
-def test_a_request_to_end_survives_a_crash_wherever_it_is(tmp_path):
-    keeping = Keeping(tmp_path)
-    keeping(change(0, *TRIANGLE))
-    keeping(pack_marker(Marker(DRAIN, "d", sender=0)))
-    for marker in (Marker(DRAIN, "d", sender=1), None):
-        again = Keeping(tmp_path)
-        again.state = keeping.state
-        if marker is not None:
-            again(pack_marker(marker))
-        keeping = again
-    assert keeping.ticks_until_drained() == [0, 1]
-
-
-def test_a_ledger_that_is_made_anew_goes_on_with_the_next_version(tmp_path):
-    keeping = Keeping(tmp_path)
-    keeping(change(0, *TRIANGLE))
-    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard)) for shard in (0, 1)))
-    keeping.ticks_until_drained()
-    version = keeping.control.status()["model_version"]
-    again = Keeping(tmp_path)
-    again.state = keeping.state
-    again(change(1, ("u", "ann", "yes", 1)))
-    again(*(pack_marker(Marker(DRAIN, "e", sender=shard)) for shard in (0, 1)))
-    again.ticks_until_drained()
-    status = again.control.status()
-    assert status["model_version"] > version
-    assert status["events"] == 28
-
-
-def test_the_ledger_of_a_snapshot_leaves_out_what_came_behind_a_shards_labels(tmp_path):
-    keeping = Keeping(tmp_path)
-    n = len(TRIANGLE)
-    before, behind = change(0, *TRIANGLE), change(0, ("u", "ann", "yes", 1), total=n + 1)
-    beside = change(1, ("v", "bob", "no", 1))
-    folder = str(tmp_path / "state")
-    keeping(before)
-    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=0, events=n)))
-    keeping(behind, beside)
-    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=1, events=1)))
-    found, wanted = Ledger(), Ledger()
-    found.add(read_frame(f"{folder}/{LEDGER}"))
-    for one in (before, beside):
-        wanted.add(unpack_shard_change(one).frame)
-    assert found.edges() == wanted.edges()
-    assert found.n_events == wanted.n_events
-
-
-def test_reports_of_readers_are_in_the_status(tmp_path):
-    keeping = Keeping(tmp_path)
-    report = {"read_at_s": 5.0, "lag": {"labels-0": 5}, "counts": {"events_read": 7, "events_rejected": 1}}
-    keeping(REPORT + json.dumps(report).encode(), REPORT + json.dumps({**report, "lag": {"labels-0": 2}}).encode())
-    keeping.tick()
-    status = keeping.control.status()
-    assert (status["lag"], status["counts"]["events_rejected"]) == ({"labels-0": 2}, 2)

@@ -1,0 +1,95 @@
+"""The step that keeps the skills: what it sends on, and what a rollback leaves of it."""
+
+import json
+
+from stages import TRIANGLE, Keeping, change
+
+from pipelines.streaming.envelopes import (
+    DRAIN,
+    MARKER,
+    REPORT,
+    SNAPSHOT,
+    Marker,
+    pack_marker,
+    unpack_shard_change,
+)
+from pipelines.streaming.keep_skills import LEDGER
+from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.track import read_frame
+
+
+def test_a_stream_that_is_asked_to_end_settles_first_and_then_tells_every_shard(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(change(0, *TRIANGLE))
+    keeping(pack_marker(Marker(DRAIN, "d", sender=0)))
+    keeping(pack_marker(Marker(DRAIN, "d", sender=1)))
+    assert keeping.ticks_until_drained() == [0, 1]
+    status = keeping.control.status()
+    assert (status["settled"], status["events"], status["model_events"]) == (True, 27, 27)
+
+
+def test_a_request_to_end_waits_for_changes_that_are_still_on_their_way(tmp_path):
+    keeping = Keeping(tmp_path)
+    half = len(TRIANGLE) // 2
+    keeping(change(0, *TRIANGLE[:half]))
+    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard, events=n)) for shard, n in ((0, len(TRIANGLE)), (1, 0))))
+    assert not any(data[:1] == MARKER for _ in range(5) for tag, (_, data) in keeping.tick() if tag == "models")
+    keeping(change(0, *TRIANGLE[half:], total=len(TRIANGLE)))
+    assert keeping.ticks_until_drained() == [0, 1]
+    assert keeping.control.status()["model_events"] == len(TRIANGLE)
+
+
+def test_a_request_to_end_survives_a_crash_wherever_it_is(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(change(0, *TRIANGLE))
+    keeping(pack_marker(Marker(DRAIN, "d", sender=0)))
+    for marker in (Marker(DRAIN, "d", sender=1), None):
+        again = Keeping(tmp_path)
+        again.state = keeping.state
+        if marker is not None:
+            again(pack_marker(marker))
+        keeping = again
+    assert keeping.ticks_until_drained() == [0, 1]
+
+
+def test_a_ledger_that_is_made_anew_goes_on_with_the_next_version(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(change(0, *TRIANGLE))
+    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard)) for shard in (0, 1)))
+    keeping.ticks_until_drained()
+    version = keeping.control.status()["model_version"]
+    again = Keeping(tmp_path)
+    again.state = keeping.state
+    again(change(1, ("u", "ann", "yes", 1)))
+    again(*(pack_marker(Marker(DRAIN, "e", sender=shard)) for shard in (0, 1)))
+    again.ticks_until_drained()
+    status = again.control.status()
+    assert status["model_version"] > version
+    assert status["events"] == 28
+
+
+def test_the_ledger_of_a_snapshot_leaves_out_what_came_behind_a_shards_labels(tmp_path):
+    keeping = Keeping(tmp_path)
+    n = len(TRIANGLE)
+    before, behind = change(0, *TRIANGLE), change(0, ("u", "ann", "yes", 1), total=n + 1)
+    beside = change(1, ("v", "bob", "no", 1))
+    folder = str(tmp_path / "state")
+    keeping(before)
+    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=0, events=n)))
+    keeping(behind, beside)
+    keeping(pack_marker(Marker(SNAPSHOT, "s", folder, sender=1, events=1)))
+    found, wanted = Ledger(), Ledger()
+    found.add(read_frame(f"{folder}/{LEDGER}"))
+    for one in (before, beside):
+        wanted.add(unpack_shard_change(one).frame)
+    assert found.edges() == wanted.edges()
+    assert found.n_events == wanted.n_events
+
+
+def test_reports_of_readers_are_in_the_status(tmp_path):
+    keeping = Keeping(tmp_path)
+    report = {"read_at_s": 5.0, "lag": {"labels-0": 5}, "counts": {"events_read": 7, "events_rejected": 1}}
+    keeping(REPORT + json.dumps(report).encode(), REPORT + json.dumps({**report, "lag": {"labels-0": 2}}).encode())
+    keeping.tick()
+    status = keeping.control.status()
+    assert (status["lag"], status["counts"]["events_rejected"]) == ({"labels-0": 2}, 2)
