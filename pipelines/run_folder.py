@@ -192,7 +192,7 @@ class RunFolder:
             owner = json.loads(Path(self.staging, _OWNER).read_text("utf-8"))
         except (OSError, ValueError):
             return 0
-        here = owner["host"] == socket.gethostname() and owner["pid"] != os.getpid() and _is_alive(owner["pid"])
+        here = owner["host"] == socket.gethostname() and owner["pid"] != os.getpid() and is_alive(owner["pid"])
         return int(owner["pid"]) if here else 0
 
     def _delete_under(self, folder: str) -> None:
@@ -201,7 +201,8 @@ class RunFolder:
             FileSystems.delete([one.path for one in found])
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

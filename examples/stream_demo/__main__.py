@@ -214,9 +214,9 @@ def _ends_in_order() -> Iterator[None]:
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
     before = signal.getsignal(signal.SIGINT)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # SIGINT too: a shell may have had it ignored
+        signal.signal(number, interrupt)
     try:
         yield
     finally:

@@ -79,13 +79,14 @@ def percent(share: float) -> str:
 def sparkline(values: Sequence[float], top: float, width: int = _CURVE) -> str:
     """The values as little bars below `top`, at most `width` of them.
 
-    >>> sparkline([0.4, 0.2, 0.0], 0.4)
-    '█▄▁'
+    >>> sparkline([0.4, 0.2, 0.0], 0.4), sparkline([math.nan, 0.4], 0.4)
+    ('█▄▁', '▁█')
     """
     if len(values) > width:
         values = [values[round(place * (len(values) - 1) / (width - 1))] for place in range(width)]
     steps = len(_BARS) - 1
-    return "".join(_BARS[max(1, min(steps, round(value / top * steps)))] if top else _BARS[1] for value in values)
+    known = [0.0 if math.isnan(value) else value for value in values]
+    return "".join(_BARS[max(1, min(steps, round(value / top * steps)))] if top else _BARS[1] for value in known)
 
 
 def line_of(view: View) -> str:
@@ -135,7 +136,7 @@ def _stream(view: View) -> RenderableType:
 
 
 def _errors(view: View) -> RenderableType:
-    top = max([*view.errors, *view.majorities, 0.0])
+    top = max([share for share in (*view.errors, *view.majorities) if not math.isnan(share)], default=0.0)
     table = Table.grid(padding=(0, 1))
     table.add_row(Text("wrong answers"), _right(percent(view.error), "bold green"), _curve(view.errors, top, "green"))
     table.add_row(

@@ -9,6 +9,7 @@ import json
 import logging
 import operator
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ _ANSWER_S = 15.0
 _WARN_EVERY_S = 30.0
 _STEP_S = 0.2
 _ROWS = 20_000
+_RECENT_S = 60.0
 _CUT = {"record": 150_000, "detail": 5_000}  # of rejects: a message is at most 1 MB, and escapes make texts longer
 _OURS = ("bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "message.timeout.ms")
 _CLIENT = {
@@ -95,6 +97,30 @@ class KafkaTarget:
         return KafkaSink(self)
 
 
+class _Recent:
+    """Revisions of the last minutes: a row that another thread has overtaken must not be the topic's last of its id."""
+
+    def __init__(self) -> None:
+        self._now: dict[tuple[str, bytes], int] = {}
+        self._before: dict[tuple[str, bytes], int] = {}
+        self._turned_at = time.monotonic()
+
+    def newer(
+        self, name: str, keys: list[bytes], values: list[bytes], revisions: list[int]
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Those rows that no higher revision of their id went before."""
+        if time.monotonic() - self._turned_at > _RECENT_S:
+            self._turned_at, self._before, self._now = time.monotonic(), self._now, {}
+        ids = list(zip(repeat(name), keys))
+        known = [max(self._now.get(one, 0), self._before.get(one, 0)) for one in ids]
+        if any(map(operator.gt, known, revisions)):
+            stays = [place for place, revision in enumerate(revisions) if known[place] <= revision]
+            ids, revisions = [ids[place] for place in stays], [revisions[place] for place in stays]
+            keys, values = [keys[place] for place in stays], [values[place] for place in stays]
+        self._now.update(zip(ids, revisions, strict=True))
+        return keys, values
+
+
 class KafkaSink:
     """An open producer; several threads may share it. After a failure it stays failed: what it held must be sent again.
 
@@ -106,6 +132,7 @@ class KafkaSink:
         self.retries = 0
         self._target = target
         self._failure = ""
+        self._turn, self._recent = threading.Lock(), _Recent()
         self._producer = kafka_library().Producer({**_CLIENT, **target.client()})
 
     def write(self, name: str, table: pa.Table) -> None:
@@ -114,7 +141,11 @@ class KafkaSink:
             table = _shortened(table)
         for batch in table.to_batches(max_chunksize=_ROWS):
             rows = pa.Table.from_batches([batch])
-            self._produce(self._target.topic(name), key_texts(rows, KEYS[name]), json_rows(rows))
+            keys, values = key_texts(rows, KEYS[name]), json_rows(rows)
+            with self._turn:
+                if name in COMPACTED:
+                    keys, values = self._recent.newer(name, keys, values, rows["revision"].to_pylist())
+                self._produce(self._target.topic(name), keys, values)
         self._raise_if_failed()
 
     def _produce(self, topic: str, keys: list[bytes], values: list[bytes]) -> None:

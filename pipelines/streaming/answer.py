@@ -21,11 +21,12 @@ from pipelines.streaming.envelopes import (
     LABELS,
     MODEL,
     Marker,
+    Skills,
     pack_marker,
     unpack_marker,
     unpack_skills,
 )
-from pipelines.streaming.inbox import HELD, NUMBERED, in_turn
+from pipelines.streaming.inbox import HELD, NUMBERED, hold, in_turn, released
 from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.tables import to_bytes
 
@@ -70,19 +71,38 @@ class _AnswerTasksFn(beam.DoFn):
         elif kept.rebuilt and (known := skills.read()):
             kept.value.know(unpack_skills(known))
         rows: list[tuple[str, bytes]] = []
-        if envelope[:1] == NUMBERED:
+        if envelope[:1] == NUMBERED and not kept.value.version:
+            hold(envelope, kept.note, held)  # without a model a task would close with an answer that says nothing
+        elif envelope[:1] == NUMBERED:
             for _, number, one in in_turn(envelope, kept.note, held):
                 rows += self._take(shard, kept, one, number)
         elif envelope[:1] == MODEL:
             model = unpack_skills(envelope)
             if model.version > kept.value.version:
                 skills.write(envelope)
-            rows += self._given(shard, kept, kept.value.learn(model, time.time()))
+            if kept.value.version:
+                rows += self._given(shard, kept, kept.value.learn(model, time.time()))
+            else:
+                rows += self._begun(shard, kept, model, released(shard, kept.note, held))
         else:
             kept.note["drain"] = asdict(unpack_marker(envelope))
         rows += self._drained(shard, kept)
         self._keep(kept)  # also after a model: a rollback must not leave it at hand
         yield from rows
+
+    def _begun(
+        self, shard: int, kept: Kept[AnswerBoard], model: Skills, waiting: list[tuple[int, int, bytes]]
+    ) -> list[tuple[str, bytes]]:
+        """The first model: what has waited for it is taken, and answered together."""
+        rows: list[tuple[str, bytes]] = []
+        kept.value.know(model)
+        for _, number, envelope in waiting:
+            if envelope[:1] == LABELS:
+                kept.value.wait(LabelBlock.from_bytes(memoryview(envelope)[1:]))
+                self._keep(kept, EVENTS + envelope[1:])
+            else:
+                rows += self._take(shard, kept, envelope, number)
+        return rows + self._given(shard, kept, kept.value.answer_all(time.time()))
 
     def _take(self, shard: int, kept: Kept[AnswerBoard], envelope: bytes, number: int) -> list[tuple[str, bytes]]:
         """Labels, closings or the end of a backlog, from the shard's tracker."""

@@ -73,7 +73,7 @@ class AnswerBoard:
         """
         known = 0 < number <= self._sent
         if not known and (not self.version or block.arrived_us < (now_s - self._rules.fresh_s) * _US):
-            self._queue.append(block)
+            self.wait(block)
             return None
         tasks = self.table.apply(block).tasks
         self._grow()
@@ -101,13 +101,21 @@ class AnswerBoard:
         if skills.version <= self.version:
             return None
         self.know(skills)
-        if not skills.settled and (self._queue or self._waiting.values.any()):
+        return self.answer_all(now_s)
+
+    def answer_all(self, now_s: float) -> pa.Table | None:
+        """Gives every answer that the model changes; while there is a backlog, from time to time only."""
+        if not self._settled and (self._queue or self._waiting.values.any()):
             if now_s - self._backlog_at < self._rules.backlog_every_s:
                 return None
             self._backlog_at = now_s
         tasks = np.arange(len(self.table.tasks))
         self._grow()
-        return self._given(tasks, now_s, exact=skills.settled)
+        return self._given(tasks, now_s, exact=self._settled)
+
+    def wait(self, block: LabelBlock) -> None:
+        """Takes labels that are answered with the next round."""
+        self._queue.append(block)
 
     def know(self, skills: Skills) -> None:
         """Takes a model and gives nothing."""

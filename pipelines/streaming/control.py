@@ -4,19 +4,25 @@ Files, on any file system of Beam's that the workers share: so requests reach a 
 """
 
 import json
+import os
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, InvalidSettingError
+from pipelines.run_folder import is_alive
+from pipelines.sources.storage import is_local
 from pipelines.streaming.envelopes import Marker
 from pipelines.write import write_file
 
-STATUS, DONE, DESCRIPTION = "status.json", "done", "stream.json"
+STATUS, DONE, DESCRIPTION, OWNER = "status.json", "done", "stream.json", "owner.json"
 _REQUESTS = "requests"
 
 
@@ -55,6 +61,27 @@ class Control:
         markers = [read_json(file.path) for file in sorted(found, key=lambda file: file.path)]
         return [Marker(**marker) for marker in markers if marker is not None]
 
+    def make(self) -> None:
+        """Makes the folder; raises `InvalidSettingError` when it cannot be, or another stream is at work in it."""
+        if not is_local(self.folder):
+            return
+        try:
+            Path(self.folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidSettingError(f"--control {self.folder} cannot be made: {error.strerror}.") from error
+        owner = self.owner()
+        if owner:
+            raise InvalidSettingError(
+                f"A stream (process {owner}) is at work in --control {self.folder}; stop it, or give another folder."
+            )
+
+    def owner(self) -> int:
+        """The process of this machine whose stream has the folder, or 0."""
+        known = read_json(self.path(OWNER)) if is_local(self.folder) else None
+        if known is None or known["host"] != socket.gethostname() or known["pid"] == os.getpid():
+            return 0
+        return int(known["pid"]) if is_alive(known["pid"]) else 0
+
     def clear(self) -> None:
         """Removes the requests and the status that an earlier stream has left."""
         for pattern in (self.path(_REQUESTS, "*.json"), self.path(DONE, "*.json"), self.path(STATUS)):
@@ -77,6 +104,17 @@ class Control:
     def n_finished(self, marker: Marker) -> int:
         """How many have done what was asked for."""
         return len(FileSystems.match([self.path(DONE, f"{marker.id}-*.json")])[0].metadata_list)
+
+
+@contextmanager
+def owned(control: Control) -> Iterator[None]:
+    """Marks a control folder as this process's while the body runs."""
+    write_json(control.path(OWNER), {"pid": os.getpid(), "host": socket.gethostname()})
+    try:
+        yield
+    finally:
+        with suppress(BeamIOError, OSError):
+            FileSystems.delete([control.path(OWNER)])
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:

@@ -37,18 +37,29 @@ def in_turn(sealed: bytes, note: dict[str, Any], held: Any) -> list[tuple[int, i
     sender, number, envelope = unseal(sealed)
     last, key = note.setdefault("inbox", {}), str(sender)
     if number > last.get(key, 0) + 1:
-        held.add(sealed)
-        note["held"] = note.get("held", 0) + 1
+        hold(sealed, note, held)
         return []
-    ready = [(sender, number, envelope)]
     last[key] = max(number, last.get(key, 0))
-    if note.get("held"):
-        waiting = {unseal(one)[:2]: one for one in held.read()}
-        while (sender, last[key] + 1) in waiting:
-            last[key] += 1
-            ready.append(unseal(waiting.pop((sender, last[key]))))
-        held.clear()
-        for one in waiting.values():
-            held.add(one)
-        note["held"] = len(waiting)
+    return [(sender, number, envelope), *released(sender, note, held)]
+
+
+def hold(sealed: bytes, note: dict[str, Any], held: Any) -> None:
+    """Has an envelope wait, whether or not its turn has come."""
+    held.add(sealed)
+    note["held"] = note.get("held", 0) + 1
+
+
+def released(sender: int, note: dict[str, Any], held: Any) -> list[tuple[int, int, bytes]]:
+    """Those envelopes of a sender that wait and whose turn has come."""
+    if not note.get("held"):
+        return []
+    last, key, ready = note.setdefault("inbox", {}), str(sender), []
+    waiting = {unseal(one)[:2]: one for one in held.read()}
+    while (sender, last.get(key, 0) + 1) in waiting:
+        last[key] = last.get(key, 0) + 1
+        ready.append(unseal(waiting.pop((sender, last[key]))))
+    held.clear()
+    for one in waiting.values():
+        held.add(one)
+    note["held"] = len(waiting)
     return ready

@@ -258,9 +258,10 @@ class _KeepSkillsFn(beam.DoFn):
 
     def _reported(self, desk: _Desk, report: dict[str, Any]) -> None:
         desk.counts.update(report["counts"])
-        desk.lag.update(report["lag"])
+        desk.lag.update(report.get("lag", {}))
         desk.behind |= sum(desk.lag.values()) >= _BACKLOG
-        desk.read_at_s = min(desk.read_at_s or report["read_at_s"], report["read_at_s"])
+        read_at_s = report.get("read_at_s", desk.read_at_s)
+        desk.read_at_s = min(desk.read_at_s or read_at_s, read_at_s)
 
     def _out(self, solution: Solution, kept: Kept[_Desk]) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput

@@ -1,6 +1,7 @@
 """Supervising a stream: started, watched, and drained when somebody asks it to end."""
 
 import json
+import os
 import shutil
 import signal
 import threading
@@ -9,7 +10,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -22,13 +22,13 @@ from pipelines.sinks.intervals import WriteIntervals
 from pipelines.sinks.targets import sink_of
 from pipelines.sinks.write import WriteRows
 from pipelines.sources.endless import source_of
-from pipelines.sources.storage import is_local
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
-from pipelines.streaming.control import Control
+from pipelines.streaming.control import Control, owned
 from pipelines.streaming.ending import ENDED, end_job, name_job, state_of
 from pipelines.streaming.envelopes import DRAIN, Marker
+from pipelines.streaming.prism import prism_server
 from pipelines.streaming.runner_flags import runs_on_flink, with_streaming_flags
 from pipelines.streaming.settings import StreamSettings
 from pipelines.streaming.skill_keeping import SkillRules
@@ -49,8 +49,14 @@ def run(
     `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
-    flags = with_streaming_flags(_with_runner(beam_args))
     plan = plan_of(settings)
+    with owned(plan.control), prism_server(with_streaming_flags(_with_runner(beam_args))) as flags:
+        return _supervised(plan, flags, watch, begun)
+
+
+def _supervised(
+    plan: StreamPlan, flags: Sequence[str], watch: Watcher, begun: Callable[[], None] | None
+) -> dict[str, Any]:
     options = options_of(flags)
     name_job(options, f"crowdbeam-{plan.job[:12]}")
     pipeline = beam.Pipeline(options=options)
@@ -64,7 +70,14 @@ def run(
                 return {**(plan.control.status() or {}), "ended": "stopped"}
             return {**_drained(result, plan, watch), "ended": "drained"}
         finally:
+            _hush()
             end_job(result, options, on_flink=runs_on_flink(flags))
+
+
+def _hush() -> None:
+    """What Beam's threads say when their runner goes is nobody's concern any more."""
+    if not os.environ.get("CROWDBEAM_DEBUG"):
+        threading.excepthook = lambda _: None
 
 
 def plan_of(settings: StreamSettings) -> StreamPlan:
@@ -74,8 +87,7 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
     sinks = tuple(_sink(f"Sink{number}", text, settings) for number, text in enumerate(settings.sinks))
     rejects = _sink("Rejects", settings.rejects, settings) if settings.rejects else None
     control = Control(settings.control)
-    if is_local(settings.control):
-        Path(settings.control).mkdir(parents=True, exist_ok=True)
+    control.make()
     control.clear()
     control.describe(_described(settings))
     prior = read_prior_skills(settings.prior_skills)

@@ -21,6 +21,7 @@ from pipelines.streaming.envelopes import (
     LABELS,
     MARKER,
     NO_SHARD,
+    REPORT,
     SNAPSHOT,
     Change,
     Marker,
@@ -104,6 +105,8 @@ class _TrackTasksFn(beam.DoFn):
         outputs.append(tag("changes", pack_shard_change(change)))
         if tracked.rejects is not None:
             self._late.inc(tracked.n_late)
+            counts = {"events_rejected": tracked.n_late, f"events_rejected.{LATE}": tracked.n_late}
+            outputs.append(tag("changes", REPORT + json.dumps({"counts": counts}).encode()))
             outputs.append(tag("rejects", ("rejects", tracked.rejects)))
         self._keep(kept, None if frame is None else b"E" + frame, tracked.closing is not None)
         yield from outputs
