@@ -2,11 +2,13 @@
 
 A file is expected to be whole when it gets its name: write it as NAME.tmp or NAME.partial and rename it. Two kinds of
 file may still change after they were read: plain CSV and JSON lines may grow, and what was added is read, together
-with the last record before it, which may have been cut off. A file of which nothing could be read is tried again when
+with the last record before it, which may have been cut off. A file of lines that ends in the middle of one is left
+alone for ten seconds after it was written to. A file of which nothing could be read is tried again when
 it changes. Any other change is told once, as a reject, and what is new in the file is not read.
 """
 
 import logging
+import os
 import time
 import zlib
 from collections import Counter
@@ -26,7 +28,8 @@ from pipelines.sources.folder_position import FolderPosition
 from pipelines.sources.storage import compression_of, is_local
 from pipelines.sources.unbounded import CAUGHT_UP, Polled
 
-LIST_S = 1.0
+LIST_S, TORN_S = 1.0, 10.0
+_LINES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _UNFINISHED = (".tmp", ".partial")
 _HIDDEN = ("_", ".")
 _MAY_GROW = ("csv", "jsonl")
@@ -80,6 +83,20 @@ class FolderSource:
 def _is_finished(path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
     return not name.startswith(_HIDDEN) and not name.lower().endswith(_UNFINISHED)
+
+
+def _is_torn(path: str) -> bool:
+    """Whether a file of lines ends in the middle of one and was written to just now: the rest is on its way."""
+    if not is_local(path) or not path.lower().endswith(_LINES):
+        return False
+    try:
+        if time.time() - os.path.getmtime(path) > TORN_S:
+            return False
+        with open(path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) not in b"\r\n"
+    except OSError:
+        return False
 
 
 class FolderReader:
@@ -146,7 +163,7 @@ class FolderReader:
             return []
         self._away = False
         share = [(name, size) for name, size in files.items() if self._is_mine(name)]
-        waiting = [(name, size) for name, size in share if place.size_of(name) != size]
+        waiting = [(name, size) for name, size in share if place.size_of(name) != size and not _is_torn(name)]
         under = place.under
         if under is not None:
             waiting = [one for one in waiting if one[0] != under.name]

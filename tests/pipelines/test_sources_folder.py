@@ -172,7 +172,7 @@ def test_a_file_that_vanishes_while_it_is_read_is_told(tmp_path):
         ("a.parquet", b"no parquet"),
         ("a.avro", b"Obj\x01 cut"),
         ("a.csv", csv_bytes(rows(1), ("item", "worker", "label"))),
-        ("a.jsonl", b"[1, 2]"),
+        ("a.jsonl", b"[1, 2]\n"),
         ("a.parquet.gz", b"x"),
     ],
 )
@@ -185,6 +185,18 @@ def test_a_file_that_cannot_be_read_stops_nobody_and_is_tried_again_when_it_chan
     if name in WRITERS or name.replace("a", "x", 1) in WRITERS:
         write(tmp_path, name, WRITERS["x" + name[1:]](rows(*range(30))))
         assert len(found.go_on().events) == 31
+
+
+@pytest.mark.parametrize("age_s", [0, 60])
+def test_a_torn_line_waits_for_its_rest_for_a_while(tmp_path, age_s):
+    data = csv_bytes(rows(1, 2))
+    write(tmp_path, "a.csv", data.rstrip())
+    then = time.time() - age_s
+    os.utime(tmp_path / "a.csv", (then, then))
+    found = drained(tmp_path).go_on()
+    assert len(found.events) == (2 if age_s else 0), "after that it counts as it stands"
+    write(tmp_path, "a.csv", data)
+    assert found.go_on().events[-1] == ("a.csv", 1, "t2")
 
 
 def test_damage_inside_a_file_is_told_as_in_a_batch(tmp_path):
