@@ -159,6 +159,9 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
         control.described()
         drain(control)
+        if not control.owner():
+            sentence = f"No command on this machine has a stream in {args.control}; a job elsewhere will stop."
+            sys.stderr.write(f"crowdbeam: {sentence}\n")
         return 0
     if not args.output:
         raise InvalidSettingError("A snapshot needs an --output folder.")

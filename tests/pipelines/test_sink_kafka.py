@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from sink_rows import HARD_IDS, component, components, reject, rejects, score, scores
 
 from pipelines.errors import InputError, InvalidSettingError, RunError
-from pipelines.sinks.kafka import KafkaTarget, latest_rows
+from pipelines.sinks.kafka import KafkaTarget, _Recent, latest_rows
 from pipelines.sinks.write import WriteRows
 from pipelines.tables import to_bytes
 
@@ -169,6 +169,14 @@ def test_settings_come_from_a_file_too_but_not_those_that_keep_rows_safe(tmp_pat
     with pytest.raises(InvalidSettingError, match="acks"):
         KafkaTarget("h:1", "p", config=(("acks", "0"),)).client()
     assert "hush" not in repr(KafkaTarget("h:1", "p", config=(("sasl.password", "hush"),)))
+
+
+def test_a_row_that_was_overtaken_is_not_the_last_of_its_id_in_the_topic():
+    recent = _Recent()
+    assert recent.newer("scores", [b"t", b"u"], [b"2", b"2"], [2, 2]) == ([b"t", b"u"], [b"2", b"2"])
+    assert recent.newer("scores", [b"t", b"v"], [b"1", b"1"], [1, 1]) == ([b"v"], [b"1"])
+    assert recent.newer("skills", [b"t"], [b"1"], [1]) == ([b"t"], [b"1"])
+    assert recent.newer("scores", [b"t"], [b"2"], [2]) == ([b"t"], [b"2"]), "again, it does no harm"
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "a/b", "x" * 300])

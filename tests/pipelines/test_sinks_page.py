@@ -27,11 +27,11 @@ def blocks(language, holding):
 def written_to_kafka(kafka):
     target = KafkaTarget(kafka.bootstrap, f"page-{uuid.uuid4().hex}")
     target.check()
-    sink = target.open()
-    for row in (OLD, NEW, OLD):
+    for row in (OLD, NEW, OLD):  # as from three workers
+        sink = target.open()
         sink.write("scores", scores(row))
-    sink.flush()
-    sink.close()
+        sink.flush()
+        sink.close()
     return target
 
 
@@ -86,7 +86,7 @@ def test_files_are_read_with_the_helper_and_with_polars(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for number, row in enumerate((OLD, NEW, OLD)):
         write_interval("answers", number, {"scores": [scores(row)]}, "parquet", (0, 0))
-    *lines, last = blocks("python", "read_intervals").replace(".to_pandas()", "").strip().splitlines()
+    *lines, last = blocks("python", "read_intervals").replace(".to_pylist()", "").strip().splitlines()
     found = {}
     exec("\n".join([*lines, f"table = {last}"]), found)  # noqa: S102 - the page's own example
     assert found["table"].to_pylist() == [NEW]
