@@ -74,8 +74,12 @@ def test_what_was_not_acknowledged_comes_again_when_its_lease_ends(service, open
     first = reader.poll(b"", 100, 5)
     empty = reader.poll(first.position, 100, 0.2)
     assert (empty.blocks, empty.position, empty.more) == ((), first.position, False)
-    service.advance(pubsub_reader.LEASE_S + 1)
-    again = opened().poll(first.position, 100, 5)
+    other = opened()
+    for _ in range(5):  # a pull that its reader gave up may still be waiting in the service, and take the message
+        service.advance(pubsub_reader.LEASE_S + 1)
+        again = other.poll(first.position, 100, 5)
+        if again.blocks:
+            break
     assert tasks_of(again) == ["t1"]
     assert again.position != first.position
 
