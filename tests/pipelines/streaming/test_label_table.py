@@ -54,3 +54,10 @@ def test_a_worker_whom_the_block_names_twice_is_one_worker():
     table, ledger = LabelTable(), Ledger()
     ledger.add(pack_change(table.change(table.apply(spelled_out)), table.workers, table.classes, len(events)))
     assert ledger.edges() == edges_of(events)
+
+
+def test_an_old_event_that_comes_late_does_not_make_its_task_older():
+    table = LabelTable()
+    table.apply(block_of([Event("t", "ann", "yes", 100)]))
+    table.apply(block_of([Event("t", "bob", "yes", 0)]))
+    assert table.latest.tolist() == [100]

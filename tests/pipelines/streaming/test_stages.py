@@ -86,6 +86,13 @@ def test_a_request_to_end_waits_for_labels_and_models_that_are_still_on_their_wa
     assert unpack_marker(late[-1][1]).sent == len(late), "one table with the model, and those with the late labels"
 
 
+def test_a_request_to_end_waits_for_the_model_it_names():
+    answering = Answering()
+    answering(pack_skills(skills(1, ann=1.0)))
+    assert answering(pack_marker(Marker(DRAIN, "d", version=2))) == []
+    assert [name for name, _ in answering(pack_skills(skills(2, ann=1.0)))] == [DRAINED]
+
+
 def test_labels_that_the_model_knows_already_are_answered_at_once():
     """They arrive late on their way, and no other model need follow."""
     answering = Answering()
