@@ -18,6 +18,7 @@ from crowdcore.labels import Ints, TaskLabels
 MAX_PAIRS = 500_000
 _DENSE_WORKERS = 4096
 _ROUND_PAIRS = 4_000_000
+_ROWS_AT_ONCE = 32
 _COMMON_BITS = 32
 _COMMON = 1 << _COMMON_BITS
 
@@ -64,20 +65,29 @@ class PairTally:
         """
         self._settle(at_least=1)
         if self._sparse is None:
-            known = order[order < len(self._dense)]
-            table = self._dense.take(known, axis=0).take(known, axis=1)
-            table += table.T.copy()
-            for row in range(len(table)):  # in place, where np.triu would copy
-                table[row, : row + 1] = 0
-            cell = np.flatnonzero(table)
-            first = cell // max(len(known), 1)
-            return first, cell - first * len(known), *_counts_of(table.reshape(-1)[cell])
+            return self._dense_pairs(order[order < len(self._dense)])
         place = np.zeros(len(self._n_labels), np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
         tables = [sp.coo_array(table) for table in (self._sparse, self._dense) if table.shape[0]]
         one, other = (np.concatenate([place[table.coords[axis]] for table in tables]) for axis in (0, 1))
         count = np.concatenate([table.data for table in tables])
         return _unpacked(_table_of(one, other, count, len(order)))
+
+    def _dense_pairs(self, known: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """The pairs of the dense table, some rows at a time: they stay in the processor's cache."""
+        size = len(known)
+        cells, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for at in range(0, size, _ROWS_AT_ONCE):
+            rows = self._dense.take(known[at : at + _ROWS_AT_ONCE], axis=0).take(known, axis=1).reshape(-1)
+            cell = np.flatnonzero(rows)
+            cells.append(cell + at * size)
+            counts.append(rows[cell])
+        cell, count = np.concatenate(cells), np.concatenate(counts)
+        first = cell // max(size, 1)
+        second = cell - first * size
+        if np.any(first > second):  # worker codes were not in the order of the ids
+            return _unpacked(_table_of(first, second, count, size))
+        return first, second, *_counts_of(count)
 
     def _add_pairs(self, pairs: "Pairs") -> None:
         with self._lock:

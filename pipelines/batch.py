@@ -16,7 +16,7 @@ from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
 from pipelines.prior import prior_files, read_prior_skills
 from pipelines.read import ReadLabels
 from pipelines.run_folder import RunFolder
-from pipelines.runners import finish, is_in_process, options_of
+from pipelines.runners import finish, is_in_process, options_of, sample_often
 from pipelines.settings import BatchSettings
 from pipelines.sources.storage import is_local
 from pipelines.spill import Spill
@@ -71,6 +71,7 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
         clock.lap("check")
         with ThreadPoolExecutor(1) as pool:
             checksums = pool.submit(_checksums, files)
+            sample_often()
             pipeline = beam.Pipeline(options=options)
             build(pipeline, BatchPlan(settings, inputs, prior, folder.staging, is_in_process(options)))
             finish(pipeline)

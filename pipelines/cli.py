@@ -128,7 +128,7 @@ def _dispatch(argv: list[str]) -> int:
         write_out(parser.format_help())
         return DONE
     _silence_libraries()
-    _start_lean(streams=name == "stream")
+    _start_lean(streams=name == "stream", embedded=not any(arg.startswith("--runner") for arg in rest))
     args, beam_args = parse_arguments(parser, rest, _beam_options if command.TAKES_BEAM_OPTIONS else None)
     code: int = command.run(args, beam_args)
     return code
@@ -156,15 +156,18 @@ def _silence_libraries() -> None:
         root.addHandler(logging.NullHandler())
 
 
-def _start_lean(streams: bool) -> None:
+def _start_lean(streams: bool, embedded: bool) -> None:
     """Saves half a second of every start, and a fifth of the memory.
 
-    Beam does without pymongo, which is for a source that crowdbeam does not offer, and a batch without Pub/Sub; the
-    steps use threads of their own,
+    Beam does without pymongo, which is for a source that crowdbeam does not offer, a batch without Pub/Sub, and the
+    runner in this process without BigQuery, which others look for in a pipeline; the steps use threads of their own,
     so those of BLAS would only wait for work; the many objects that imports make are not searched for garbage; and
     Arrow gives memory back where its own pool would keep it.
     """
-    for name in ("pymongo", *(() if streams else ("google.cloud.pubsub",))):
+    unused = ["pymongo"]
+    if not streams:
+        unused += ["google.cloud.pubsub"] + ["apache_beam.io.gcp.bigquery"] * embedded
+    for name in unused:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

@@ -196,3 +196,16 @@ def test_threads_may_add_at_once_to_a_sparse_tally():
     with patch.multiple(crowdcore.pairs, _DENSE_WORKERS=0, _ROUND_PAIRS=50_000), ThreadPoolExecutor(8) as pool:
         list(pool.map(together.add, [crowd] * 16))
     assert as_dictionary(together) == as_dictionary(alone)
+
+
+@given(CROWDS, st.permutations(range(7)), st.sampled_from([1, 3, 32]), st.sampled_from([0, 4096]))
+def test_workers_may_be_listed_in_any_order(crowd, order, rows_at_once, dense_workers):
+    with patch.multiple(crowdcore.pairs, _DENSE_WORKERS=dense_workers, _ROWS_AT_ONCE=rows_at_once):
+        tally = tallied(labels_of(crowd))
+        order = np.array([code for code in order if tally.by_worker(7)[0][code]], int)
+        first, second, n_common, n_agree = tally.pairs(order)
+    assert np.all(first < second)
+    assert np.all(np.diff(first * 7 + second) > 0)
+    pairs = (tuple(sorted(pair)) for pair in zip(order[first].tolist(), order[second].tolist(), strict=True))
+    found = dict(zip(pairs, zip(n_common.tolist(), n_agree.tolist(), strict=True), strict=True))
+    assert found == counted_plainly(crowd)
