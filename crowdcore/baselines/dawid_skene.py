@@ -52,6 +52,7 @@ def dawid_skene(
     tol: float = 1e-5,
     smoothing: float = SMOOTHING,
     start: Floats | None = None,
+    prior: Floats | None = None,
 ) -> Aggregation:
     """Answers, class frequencies and confusion matrices of greatest likelihood, from a start.
 
@@ -64,8 +65,11 @@ def dawid_skene(
         tol: the rounds end when the loss falls by less than this; a negative number means that they never do.
         smoothing: the least count that a cell of a confusion matrix gets, above 0.
         start: (tasks, classes) probabilities to start from; shares of the labels when not given.
+        prior: (classes,) class frequencies that are held fixed; found with the rest when not given.
     """
-    _check(labels, n_rounds, smoothing, start)
+    check_rounds(labels, n_rounds, start)
+    if not smoothing > 0:
+        raise InvalidOptionError(f"smoothing is {smoothing}; it takes a number above 0")
     said = said_by_task(labels)
     answered = labels.sizes > 0
     probabilities = vote_shares(labels) if start is None else start
@@ -73,17 +77,17 @@ def dawid_skene(
     converged = False
     for _ in range(n_rounds):
         confusion = confusion_of(_counts(said, probabilities, labels.n_classes), smoothing)
-        prior = prior_of(class_totals(probabilities[answered]), smoothing)
-        step = _expect(said, confusion, prior)
+        frequency = prior_of(class_totals(probabilities[answered])) if prior is None else prior
+        step = _expect(said, confusion, frequency)
         probabilities = step.probabilities
         losses.append(-step.log_likelihood / max(len(labels.label), 1))
         converged = len(losses) > 1 and losses[-2] - losses[-1] < tol
         if converged:
             break
     confusion = confusion_of(_counts(said, probabilities, labels.n_classes), smoothing)
-    prior = prior_of(class_totals(probabilities[answered]), smoothing)
+    frequency = prior_of(class_totals(probabilities[answered])) if prior is None else prior
     return Aggregation.of(
-        probabilities, skills_of(confusion, prior), prior, confusion=confusion, loss_history=tuple(losses),
+        probabilities, skills_of(confusion, frequency), frequency, confusion=confusion, loss_history=tuple(losses),
         converged=converged or not len(labels.label),
     )  # fmt: skip
 
@@ -110,7 +114,7 @@ def m_step_counts(labels: TaskLabels, probabilities: Floats) -> Floats:
 
 def class_totals(probabilities: Floats) -> Floats:
     """(classes,) how many tasks are of each class; totals of groups of tasks add up, as the counts do."""
-    return np.asarray((np.rint(probabilities * _GRAIN) / _GRAIN).sum(axis=0))
+    return np.asarray(on_grain(probabilities).sum(axis=0))
 
 
 def confusion_of(counts: Floats, smoothing: float = SMOOTHING) -> Floats:
@@ -126,9 +130,9 @@ def confusion_of(counts: Floats, smoothing: float = SMOOTHING) -> Floats:
     return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
-def prior_of(totals: Floats, smoothing: float = SMOOTHING) -> Floats:
-    """(classes,) class frequencies from class totals, raised to `smoothing` where they are below."""
-    raised = np.maximum(totals, smoothing)
+def prior_of(totals: Floats) -> Floats:
+    """(classes,) class frequencies from the class totals of all tasks, raised to 1e-10 where they are below."""
+    raised = np.maximum(totals, SMOOTHING)
     return np.asarray(raised / raised.sum()) if len(raised) else raised
 
 
@@ -166,16 +170,26 @@ def said_by_task(labels: TaskLabels) -> Any:
 
 
 def _counts(said: Any, probabilities: Floats, n_classes: int) -> Floats:
-    totals = said.T @ (np.rint(probabilities * _GRAIN) / _GRAIN)
+    totals = said.T @ on_grain(probabilities)
     return np.asarray(totals.reshape(-1, n_classes, n_classes).transpose(0, 2, 1))
 
 
 def _expect(said: Any, confusion: Floats, prior: Floats) -> Expectation:
     """The expectation step. `said` may be any sparse matrix with the columns of `said_by_task`."""
     n_classes = len(prior)
-    logs = np.rint(np.log(confusion.transpose(0, 2, 1)) * _GRAIN) / _GRAIN
+    logs = on_grain(np.log(confusion.transpose(0, 2, 1)))
     score = said @ logs.reshape(-1, n_classes)
-    score += np.rint(np.log(prior) * _GRAIN) / _GRAIN
+    score += on_grain(np.log(prior))
+    return normalised(score)
+
+
+def on_grain(values: Floats) -> Floats:
+    """Rounded to multiples of 2⁻³⁰, so that sums do not depend on their order."""
+    return np.rint(values * _GRAIN) / _GRAIN
+
+
+def normalised(score: Floats) -> Expectation:
+    """Probabilities in proportion to exp(score), which is written over, and the sum of the logarithms of the sums."""
     best = score.max(axis=1, keepdims=True, initial=-np.inf)
     score -= best
     share = np.exp(score, out=score)
@@ -184,11 +198,10 @@ def _expect(said: Any, confusion: Floats, prior: Floats) -> Expectation:
     return Expectation(share, float(best.sum() + np.log(total).sum()))
 
 
-def _check(labels: TaskLabels, n_rounds: int, smoothing: float, start: Floats | None) -> None:
+def check_rounds(labels: TaskLabels, n_rounds: int, start: Floats | None) -> None:
+    """Raises where there is no round, or where the start does not fit the labels."""
     if n_rounds < 1:
         raise InvalidOptionError(f"n_rounds is {n_rounds}; it takes 1 or more")
-    if not smoothing > 0:
-        raise InvalidOptionError(f"smoothing is {smoothing}; it takes a number above 0")
     if start is not None and start.shape != (labels.n_tasks, labels.n_classes):
         raise InvalidLabelsError(
             f"start has shape {start.shape}; there are {labels.n_tasks} tasks and {labels.n_classes} classes"
