@@ -1,8 +1,9 @@
 """Opt-D&S: Dawid-Skene from a spectral start, which finds the confusion matrices from moments of three worker groups.
 
-Workers are split into three groups. Z_g(t) is the share of each class among the labels of group g on task t, and given
-the class k of the task its mean is the k-th row of a matrix C_g, the confusion of the group. With W the class
-frequencies and E_gh the mean of Z_g ⊗ Z_h over tasks, which is C_gᵀ W C_h, for each group c and the others a and b
+Workers are split into three groups. Z_g(t) is how often each class is among the labels of group g on task t. Given the
+class k of the task its mean is proportional to the k-th row of a matrix C_g, the confusion of the group, as long as who
+labels a task has nothing to do with its class. With W the class frequencies and E_gh the mean of Z_g ⊗ Z_h over tasks,
+which is proportional to C_gᵀ W C_h, for each group c and the others a and b
 
     R_a = E_cb E_ab⁻¹,    R_b = E_ca E_ba⁻¹                       turn Z_a and Z_b into copies of Z_c
     M_2 = E_cb E_ab⁻¹ E_ac = Σ_k w_k μ_k ⊗ μ_k                    with μ_k the k-th row of C_c
@@ -10,17 +11,18 @@ frequencies and E_gh the mean of Z_g ⊗ Z_h over tasks, which is C_gᵀ W C_h, 
 
 Q with Qᵀ M_2 Q = I makes the vectors √w_k Qᵀ μ_k orthonormal, and the tensor M_3(Q, Q, Q) = Σ_k w_k^(−1/2) v_k ⊗ v_k ⊗
 v_k gives them one by one by the tensor power method. Which μ is which class: the assignment with the greatest sum of
-μ_k[k]. A worker i outside group g has mean of z_i ⊗ Z_g = C_iᵀ W C_g, which gives C_i; the two answers, from the two
-groups that i is not in, are averaged by their number of tasks. Cells below 1e-6 are raised to it. One expectation step
-with equal class frequencies gives the probabilities that Dawid-Skene starts from; it holds the class frequencies equal.
+μ_k[k]. A worker i outside group g has a mean of z_i ⊗ Z_g proportional to C_iᵀ W C_g, which gives C_i; the two answers,
+from the two groups that i is not in, are added. Cells below 1e-6 are raised to it and rows divided by their sum. One
+expectation step gives the probabilities that Dawid-Skene starts from. Class frequencies are held equal throughout, as
+the authors do, and no cell of a confusion matrix counts less than a tenth of a label.
 
 Y. Zhang, X. Chen, D. Zhou, M. I. Jordan: Spectral methods meet EM: a provably optimal algorithm for crowdsourcing. NIPS
-2014; Journal of Machine Learning Research 17 (2016). There all workers may label all tasks. Here a moment is the mean
-over the tasks on which all its groups have labels, and Z is a share, so that missing labels do not change its scale.
+2014; Journal of Machine Learning Research 17 (2016).
 
 The groups are drawn with `rng`: a random order of the workers with labels, dealt out in turn. **When the spectral start
-fails**, which is when fewer than K tasks have labels of all three groups, when M_2 has an eigenvalue below 1e-6 of its
-greatest, or when a number overflows, the start is the share of the labels, as in plain Dawid-Skene.
+fails**, the start is the share of the labels, as in plain Dawid-Skene. It fails when fewer than K tasks have labels of
+all three groups, when an E_ab cannot be inverted, when M_2 has an eigenvalue below 1e-6 of its greatest (a class that a
+group never says does that), or when the tensor has a value that is not above 0.
 
 Nothing as large as workers × tasks is made: the moments have K² and K³ numbers, and the largest table is that of the
 confusion matrices.
@@ -46,6 +48,7 @@ from crowdcore.labels import Ints, TaskLabels
 from crowdcore.weights import Floats
 
 _FLOOR = 1e-6
+_SMOOTHING = 0.1
 _RANK = 1e-6
 _RESTARTS = 10
 _POWER_STEPS = 100
@@ -70,7 +73,7 @@ def opt_dawid_skene(
     even = np.full(labels.n_classes, 1 / max(labels.n_classes, 1))
     confusion = spectral_confusion(labels, draw_groups(labels, rng), rng)
     start = None if confusion is None else e_step(labels, confusion, even)
-    return dawid_skene(labels, n_rounds=n_rounds, tol=tol, smoothing=_FLOOR, start=start, prior=even)
+    return dawid_skene(labels, n_rounds=n_rounds, tol=tol, smoothing=_SMOOTHING, start=start, prior=even)
 
 
 def draw_groups(labels: TaskLabels, rng: np.random.Generator) -> Ints:
@@ -92,14 +95,14 @@ def spectral_confusion(labels: TaskLabels, group: Ints, rng: np.random.Generator
     n_classes = labels.n_classes
     if n_classes < 2:
         return None
-    shares = [_group_shares(labels, group == g) for g in range(3)]
-    moments = _moments(shares)
+    votes = [_group_votes(labels, group == g) for g in range(3)]
+    moments = _moments(votes)
     if moments is None:
         return None
     found = [_group_confusion(moments, c, rng) for c in range(3)]
     if any(part is None for part in found):
         return None
-    return _worker_confusion(labels, group, shares, [part for part in found if part is not None])
+    return _worker_confusion(labels, group, votes, [part for part in found if part is not None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,32 +113,26 @@ class _Moments:
     third: Floats
 
 
-def _group_shares(labels: TaskLabels, member: Any) -> Any:
-    """Sparse (tasks, classes): the share of each class among the labels of a group; an empty row without any."""
+def _group_votes(labels: TaskLabels, member: Any) -> Any:
+    """Sparse (tasks, classes): how often each class is among the labels of a group."""
     chosen = member[labels.worker]
-    task, label = labels.task[chosen], labels.label[chosen]
-    sizes = np.bincount(task, minlength=labels.n_tasks)
+    cell = (labels.task[chosen], labels.label[chosen])
     shape = (labels.n_tasks, labels.n_classes)
-    return sparse.csr_array(sparse.coo_array((1 / sizes[task], (task, label)), shape=shape))
+    return sparse.csr_array(sparse.coo_array((np.ones(np.sum(chosen)), cell), shape=shape))
 
 
-def _moments(shares: list[Any]) -> _Moments | None:
-    has = [np.diff(part.indptr) > 0 for part in shares]
-    n_classes = shares[0].shape[1]
-    in_all = has[0] & has[1] & has[2]
-    if np.sum(in_all) < n_classes:
+def _moments(votes: list[Any]) -> _Moments | None:
+    n_tasks, n_classes = votes[0].shape
+    if np.sum(np.all([np.diff(part.indptr) > 0 for part in votes], axis=0)) < n_classes:
         return None
-    second = [
-        [(one.T @ two).toarray() / np.sum(has_one & has_two) for two, has_two in zip(shares, has, strict=True)]
-        for one, has_one in zip(shares, has, strict=True)
-    ]
-    last = sparse.csc_array(shares[2])
+    second = [[(one.T @ two).toarray() / n_tasks for two in votes] for one in votes]
+    last = sparse.csc_array(votes[2])
     third = np.empty((n_classes, n_classes, n_classes))
     for k in range(n_classes):
         rows = last.indices[last.indptr[k] : last.indptr[k + 1]]
         weight = last.data[last.indptr[k] : last.indptr[k + 1]]
-        third[:, :, k] = (shares[0][rows].multiply(weight[:, None]).T @ shares[1][rows]).toarray()
-    return _Moments(second, third / np.sum(in_all))
+        third[:, :, k] = (votes[0][rows].multiply(weight[:, None]).T @ votes[1][rows]).toarray()
+    return _Moments(second, third / n_tasks)
 
 
 def _group_confusion(moments: _Moments, c: int, rng: np.random.Generator) -> tuple[Floats, Floats] | None:
@@ -198,12 +195,12 @@ def _apply(cube: Floats, tries: Floats) -> Floats:
 
 
 def _worker_confusion(
-    labels: TaskLabels, group: Ints, shares: list[Any], found: list[tuple[Floats, Floats]]
+    labels: TaskLabels, group: Ints, votes: list[Any], found: list[tuple[Floats, Floats]]
 ) -> Floats:
     """(workers, classes, classes) from the moments of each worker with the two groups that it is not in."""
     total = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
-    for g, (share, (confusion, frequency)) in enumerate(zip(shares, found, strict=True)):
-        joint = m_step_counts(labels, share.toarray())  # (worker, class said by the group, label)
+    for g, (vote, (confusion, frequency)) in enumerate(zip(votes, found, strict=True)):
+        joint = m_step_counts(labels, vote.toarray())  # (worker, class said by the group, label)
         outside = (group != g)[:, None, None]
         total += outside * (np.linalg.pinv(confusion.T * frequency) @ joint)
     total = np.maximum(total, _FLOOR)
