@@ -7,6 +7,8 @@ Two of the paper's tables fix the noise: C_ij = s_i s_j + ξ_ij for the pairs of
 array([[0.9, 0.8, 0.7, 0.6]])
 """
 
+from typing import Any
+
 import numpy as np
 
 from crowdcore.experiments import graphs
@@ -28,7 +30,7 @@ def products(skills: Floats, noise: float, rng: np.random.Generator) -> Floats:
 
 
 def skills_from_products(
-    product: Floats, joined: graphs.Flags, *, n_tasks: int, weight: Floats | None = None, noise: float = 0.0
+    product: Floats, joined: graphs.Flags, *, n_tasks: float, noise: float = 0.0, **options: Any
 ) -> Floats:
     """(trials, workers) the skills that explain the products of the pairs that `joined` names; their sum is above 0.
 
@@ -36,18 +38,17 @@ def skills_from_products(
         product: (trials, workers, workers).
         joined: (workers, workers) the graph.
         n_tasks: of each worker: skills stay within 1 − 1 / √n_tasks of 0.
-        weight: (workers, workers) of the pairs; all alike when not given.
         noise: a, how far products may be from those of the skills.
+        options: of `solve`: start, solver, rounds.
     """
     n_trials, n_workers = product.shape[:2]
     first, second = np.nonzero(np.triu(joined))
     shift = np.arange(n_trials)[:, None] * n_workers
-    weights = np.ones(len(first)) if weight is None else weight[first, second]
     problem = AgreementProblem.of(
         (shift + first).ravel(), (shift + second).ravel(),
-        weight=np.tile(weights, n_trials), target=product[:, first, second].ravel(),
+        weight=np.ones(n_trials * len(first)), target=product[:, first, second].ravel(),
         bounds=np.full(n_trials * n_workers, 1 - n_tasks**-0.5),
     )  # fmt: skip
-    penalty = _DOUBT * noise**2 / 3 * float(weights.mean())
-    found = solve(problem, importance=np.ones(problem.n_workers), penalty=penalty)
+    penalty = _DOUBT * noise**2 / 3
+    found = solve(problem, importance=np.ones(problem.n_workers), penalty=penalty, **options)
     return upright(found.x.reshape(n_trials, n_workers))

@@ -161,14 +161,25 @@ def draw_trials(assigned: Flags, skills: Floats, rng: np.random.Generator) -> Tr
 
 
 def only_pairs(edges: EdgeCounts, pairs: Flags) -> EdgeCounts:
-    """The agreements of those pairs alone whose places in their crowd `pairs`, (workers, workers), allows."""
-    number = np.array([int(name[1:]) for name in edges.workers])
-    place = number % len(pairs)
-    kept = pairs[place[edges.first], place[edges.second]]
+    """The agreements of those pairs alone that `pairs`, (trials, workers, workers), names."""
+    trial, place = np.divmod(codes_of(edges.workers), pairs.shape[1])
+    kept = pairs[trial[edges.first], place[edges.first], place[edges.second]]
     return dataclasses.replace(
         edges, first=edges.first[kept], second=edges.second[kept],
         n_common=edges.n_common[kept], n_agree=edges.n_agree[kept],
     )  # fmt: skip
+
+
+def codes_of(names: NDArray[Any]) -> Ints:
+    """The worker codes that `worker_names` has named."""
+    return np.array([int(name[1:]) for name in names], np.int64)
+
+
+def in_rows(trials: Trials, edges: EdgeCounts, skills: Floats) -> Floats:
+    """(trials, workers) the skills of the workers of `edges`; 0 for a worker without labels."""
+    rows = np.zeros(trials.skills.size)
+    rows[codes_of(edges.workers)] = skills
+    return rows.reshape(trials.skills.shape)
 
 
 def pgd_skills(trials: Trials, edges: EdgeCounts, *, weights: str = "identity") -> Floats:
@@ -176,10 +187,7 @@ def pgd_skills(trials: Trials, edges: EdgeCounts, *, weights: str = "identity") 
 
     Of x and −x each trial takes the one with Σ x > 0, the paper's rule.
     """
-    fit = fit_skills(edges, n_classes=len(CLASSES), weights=weights)
-    skills = np.zeros(trials.skills.size)
-    skills[[int(name[1:]) for name in fit.workers]] = fit.skills
-    return upright(skills.reshape(trials.skills.shape))
+    return upright(in_rows(trials, edges, fit_skills(edges, n_classes=len(CLASSES), weights=weights).skills))
 
 
 def upright(skills: Floats) -> Floats:
@@ -208,6 +216,7 @@ def share_out(
     n_trials: int,
     rng: np.random.Generator,
     run: Run = map,
+    piece: int = _PIECE,
 ) -> list[list[Found]]:
     """For each case, what `work` makes of each of its pieces of trials.
 
@@ -219,11 +228,12 @@ def share_out(
         n_trials: of each case.
         rng: where chance comes from.
         run: as `map`.
+        piece: how many trials a piece of work has.
 
     >>> share_out(lambda piece: piece[:2], ["a", "b"], 60, np.random.default_rng(0))
     [[('a', 50), ('a', 10)], [('b', 50), ('b', 10)]]
     """
-    sizes = pieces_of(n_trials)
+    sizes = pieces_of(n_trials, piece)
     streams = rng.spawn(len(cases) * len(sizes))
     jobs = [(case, size) for case in cases for size in sizes]
     found = list(run(work, [(*job, stream) for job, stream in zip(jobs, streams, strict=True)]))
