@@ -11,10 +11,10 @@ import numpy as np
 
 from crowdcore.baselines.aggregation import Aggregation
 from crowdcore.baselines.dawid_skene import e_step
-from crowdcore.errors import NotFittedError
+from crowdcore.errors import InvalidOptionError, NotFittedError
 from crowdcore.frames import CodedLabels, code_labels
-from crowdcore.frames.known import gold_codes
 from crowdcore.frames.coded import in_codes_of
+from crowdcore.frames.known import gold_codes
 from crowdcore.labels import Ints, TaskLabels
 from crowdcore.projected_gradient import skill_bounds, weighted_vote
 
@@ -35,20 +35,18 @@ class Fitted:
 class Estimator:
     """A method on data frames; a subclass holds its settings and says how it aggregates.
 
-    Data are a long frame with the columns `task`, `worker` and `label`: of pandas, polars or Arrow, or a dict of columns,
-    or a list of (task, worker, label). Rows that lack one of them are left out and counted. Tasks, workers and classes
-    come out sorted, in the types they came in.
+    Data are a long frame with the columns `task`, `worker` and `label`: of pandas, polars or Arrow, or a dict of
+    columns, or a list of (task, worker, label). Rows that lack one of them are left out and counted. Tasks, workers
+    and classes come out sorted, in the types they came in.
     """
 
     repeats: str
+    _takes_gold = False
     _fitted: Fitted | None = None
 
     def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
         """The method itself, on at least one label; `gold` is (tasks,) class codes, -1 where unknown."""
         raise NotImplementedError
-
-    def _refuse_gold(self) -> None:
-        """Raises, if the method cannot use known answers."""
 
     def fit(self: Fitting, data: Any, true_labels: Any = None) -> Fitting:
         """Fits to labels.
@@ -58,26 +56,28 @@ class Estimator:
             true_labels: known answers of some tasks: a pandas Series indexed by task, a dict from task to label, or a
                 frame with the columns `task` and `label`.
         """
-        coded = code_labels(data, self.repeats)
+        return self._fit_coded(code_labels(data, self.repeats), true_labels)
+
+    def fit_predict(self, data: Any, *known: Any, **named: Any) -> Any:
+        """Fits, with the arguments of `fit`, and gives `labels_`."""
+        return self.fit(data, *known, **named).labels_
+
+    def fit_predict_proba(self, data: Any, *known: Any, **named: Any) -> Any:
+        """Fits, with the arguments of `fit`, and gives `probas_`."""
+        return self.fit(data, *known, **named).probas_
+
+    def _fit_coded(self: Fitting, coded: CodedLabels, true_labels: Any) -> Fitting:
         gold, rejects = None, dict(coded.rejects)
         if true_labels is not None:
-            self._refuse_gold()
+            if not self._takes_gold:
+                raise InvalidOptionError(
+                    f"{type(self).__name__} cannot use true_labels; ProjectedGradient, MajorityVote and DawidSkene can"
+                )
             gold, unused = gold_codes(coded, true_labels)
             rejects |= unused
-        return self._keep(coded, gold, rejects)
-
-    def _keep(self: Fitting, coded: CodedLabels, gold: Ints | None, rejects: dict[str, int]) -> Fitting:
         found = self._aggregate(coded.labels, gold) if len(coded.labels.label) else _nothing(coded)
         self._fitted = Fitted(coded, found, rejects)
         return self
-
-    def fit_predict(self, data: Any, true_labels: Any = None) -> Any:
-        """Fits and gives `labels_`."""
-        return self.fit(data, true_labels).labels_
-
-    def fit_predict_proba(self, data: Any, true_labels: Any = None) -> Any:
-        """Fits and gives `probas_`."""
-        return self.fit(data, true_labels).probas_
 
     def predict(self, data: Any) -> Any:
         """Answers to tasks, new ones too, from what was found out about the workers; laid out as `labels_`.
@@ -114,13 +114,13 @@ class Estimator:
 
     @property
     def skills_(self) -> Any:
-        """s = (K p − 1)/(K − 1) in [−1, 1], p the probability of being right: a Series `skill` indexed by `worker`."""
+        """Skills (K p − 1)/(K − 1) in [−1, 1], p the chance of being right: a Series `skill` indexed by `worker`."""
         coded = self._results.coded
         return coded.frames.series(self._results.found.skills, "skill", "worker", coded.workers)
 
     @property
     def accuracies_(self) -> Any:
-        """p, the probability of being right: a Series `accuracy` indexed by `worker`."""
+        """Probabilities of being right: a Series `accuracy` indexed by `worker`."""
         coded = self._results.coded
         return coded.frames.series(self._results.found.accuracies, "accuracy", "worker", coded.workers)
 

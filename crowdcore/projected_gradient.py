@@ -86,8 +86,7 @@ def weighted_vote(
         labels, vote_weights(drawn_in, bounds, n_classes, rule), n_classes=n_classes, rule=rule,
         class_prior=None if one else class_prior, gold=gold, probabilities=True,
     )  # fmt: skip
-    every = np.ones((labels.n_tasks, 1)) if one else found.probabilities
-    assert every is not None
+    every = np.ones((labels.n_tasks, 1)) if one or found.probabilities is None else found.probabilities
     prior = np.full(labels.n_classes, 1 / max(labels.n_classes, 1)) if class_prior is None else class_prior
     return Aggregation(np.where(one, 0, found.answer), every, skills, prior)
 
@@ -108,7 +107,9 @@ def _names(n_workers: int, has_gold: bool) -> NDArray[Any]:
 def _with_gold(labels: TaskLabels, gold: Ints) -> TaskLabels:
     """The labels with one more worker, of code 0, who gives the known answers; the others move up by one."""
     if gold.shape != (labels.n_tasks,) or np.any(gold >= labels.n_classes):
-        raise InvalidLabelsError(f"gold takes one class code below {labels.n_classes} for each of {labels.n_tasks} tasks")
+        raise InvalidLabelsError(
+            f"gold takes one class code below {labels.n_classes} for each of {labels.n_tasks} tasks"
+        )
     task = np.flatnonzero(gold >= 0)
     return group_labels(
         np.concatenate([labels.task, task]),

@@ -64,8 +64,8 @@ def code_labels(data: Any, repeats: str = "last") -> CodedLabels:
         keep[grouped.contradictions] = False
         columns = {name: column.kept(opened.frames, keep) for name, column in columns.items()}
         grouped = _grouped(columns, repeats)
-    ids = [columns[name].ids for name in COLUMNS]
-    return CodedLabels(grouped.labels, *ids, opened.frames, rejects, grouped.n_repeated)
+    task, worker, label = (columns[name].ids for name in COLUMNS)
+    return CodedLabels(grouped.labels, task, worker, label, opened.frames, rejects, grouped.n_repeated)
 
 
 def in_codes_of(old: CodedLabels, new: CodedLabels) -> tuple[Any, TaskLabels]:

@@ -30,9 +30,7 @@ def known_values(given: Any, by: str) -> dict[Any, Any]:
             the value: "label" for tasks, "skill" for workers, or the only other one.
         by: "task" or "worker".
     """
-    if hasattr(given, "index") and hasattr(given, "items") and not hasattr(given, "columns"):
-        pairs = given.items()
-    elif isinstance(given, Mapping) and not _holds_columns(given, by):
+    if _is_mapping(given, by):
         pairs = given.items()
     else:
         opened = open_frame(given)
@@ -42,8 +40,12 @@ def known_values(given: Any, by: str) -> dict[Any, Any]:
     return {key: value for key, value in pairs if not _is_missing(value)}
 
 
-def _holds_columns(given: Mapping[Any, Any], by: str) -> bool:
-    return len(given) > 1 and all(hasattr(given.get(name), "__len__") for name in given) and by in given
+def _is_mapping(given: Any, by: str) -> bool:
+    """Whether `given` leads from ids to values: a pandas Series, or a dict that is none of columns."""
+    if isinstance(given, Mapping):
+        columns = [value for value in given.values() if hasattr(value, "__len__") and not isinstance(value, str)]
+        return by not in given or len(columns) < max(2, len(given))
+    return hasattr(given, "index") and hasattr(given, "items") and not hasattr(given, "columns")
 
 
 def _value_column(names: list[str], by: str) -> str:
@@ -58,7 +60,7 @@ def _value_column(names: list[str], by: str) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or str(value) in ("nan", "NaT", "<NA>") and not isinstance(value, str)
+    return value is None or (not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>"))
 
 
 def gold_codes(coded: CodedLabels, true_labels: Any) -> tuple[Ints, dict[str, int]]:
