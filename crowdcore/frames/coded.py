@@ -9,7 +9,7 @@ one counts, as in `crowdcore.labels`; the place in the frame stands for time.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,9 @@ def code_labels(data: Any, repeats: str = "last") -> CodedLabels:
         columns = {name: column.kept(opened.frames, keep) for name, column in columns.items()}
         grouped = _grouped(columns, repeats)
     task, worker, label = (columns[name].ids for name in COLUMNS)
-    return CodedLabels(grouped.labels, task, worker, label, opened.frames, rejects, grouped.n_repeated)
+    del columns  # narrow codes for grouping; wide ones, which products of codes do not overflow, from here on
+    wide = {name: getattr(grouped.labels, name).astype(np.int64, copy=False) for name in ("worker", "label")}
+    return CodedLabels(replace(grouped.labels, **wide), task, worker, label, opened.frames, rejects, grouped.n_repeated)
 
 
 def in_codes_of(old: CodedLabels, new: CodedLabels) -> tuple[Any, TaskLabels]:
@@ -109,7 +111,7 @@ class _Column:
         there = np.bincount(codes, minlength=len(self.ids)) > 0
         if there.all():
             return _Column(codes, self.ids)
-        return _Column((np.cumsum(there) - 1)[codes], frames.take(self.ids, np.flatnonzero(there)))
+        return _Column((np.cumsum(there, dtype=np.int32) - 1)[codes], frames.take(self.ids, np.flatnonzero(there)))
 
 
 def _encoded(opened: Opened, name: str) -> _Column:

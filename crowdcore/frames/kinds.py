@@ -4,8 +4,8 @@
 >>> opened.frames.names(opened.data)
 ['task', 'worker', 'label']
 >>> codes, ids = opened.frames.encode(opened.data, "worker")
->>> codes, opened.frames.values(ids)
-(array([0, 1]), ['ann', 'bob'])
+>>> codes.tolist(), opened.frames.values(ids)
+([0, 1], ['ann', 'bob'])
 """
 
 from collections.abc import Mapping, Sequence
@@ -99,11 +99,11 @@ def _article(word: str) -> str:
 def ranked(codes: Ints, order: Ints) -> Ints:
     """Codes after their ids were put in `order`; -1 stays -1.
 
-    >>> ranked(np.array([0, 1, -1]), np.array([1, 0]))
-    array([ 1,  0, -1])
+    >>> ranked(np.array([0, 1, -1]), np.array([1, 0])).tolist()
+    [1, 0, -1]
     """
-    rank = np.full(len(order) + 1, -1, np.int64)
-    rank[order] = np.arange(len(order))
+    rank = np.full(len(order) + 1, -1, np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
     return rank[codes]
 
 
