@@ -13,8 +13,7 @@ from pipelines.blocks import LabelBlock, split_block
 from pipelines.sinks.kafka import KafkaTarget
 from pipelines.sources.kafka import kafka_source_of
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
-from pipelines.streaming.envelopes import Skills
-from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules, solver_pool
+from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules, Solution, solver_pool
 from pipelines.streaming.tracking import TaskTracker, TrackRules
 
 
@@ -42,7 +41,8 @@ class Floor:
             for block in polled.blocks:
                 self.take(block)
             self.solve(time.time())
-        self.keeper.finished(time.time(), wait=True)
+        while self.keeper.busy:
+            self.keeper.finished(time.time(), wait=True)
         self.solve(time.time(), settled=True)
         self.sink.flush()
 
@@ -57,17 +57,17 @@ class Floor:
 
     def solve(self, now: float, settled: bool = False) -> None:
         """Solves when it is due, and answers what that changes."""
-        solution = self.keeper.finished(now)
+        self.learn(self.keeper.finished(now), now)
         if self.keeper.due(now, at_once=settled):
             self.keeper.begin(now, self.pool.submit, settled)
-            solution = self.keeper.finished(now, wait=True) if settled else solution
-        if solution is not None:
-            self.learn(solution.skills, now)
+        while settled and self.keeper.busy:
+            self.learn(self.keeper.finished(now, wait=True), now)
 
-    def learn(self, skills: Skills, now: float) -> None:
-        """Takes a model."""
-        for board in self.boards:
-            self.write(board.learn(skills, now))
+    def learn(self, solution: Solution | None, now: float) -> None:
+        """Takes a model, or the intervals that follow it."""
+        if solution is not None and solution.skills is not None:
+            for board in self.boards:
+                self.write(board.learn(solution.skills, now))
 
     def write(self, table: object) -> None:
         """Writes rows."""

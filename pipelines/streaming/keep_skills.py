@@ -16,6 +16,7 @@ from apache_beam.transforms.userstate import TimerSpec, on_timer
 
 from pipelines.sinks import DRAINED, RECEIPT
 from pipelines.streaming.control import Control
+from pipelines.streaming.desk import Cut, Desk, status_of
 from pipelines.streaming.envelopes import (
     CHANGES,
     DRAIN,
@@ -39,9 +40,7 @@ from pipelines.write import write_file
 LEDGER = "ledger.frame"
 SNAPSHOT_S = 120.0
 _SOON_S, _LATER_S = 0.1, 0.5
-_QUIET_S = 0.3
 _TELL_EVERY_S = 1.0
-_WORST = 5
 _BACKLOG = 10_000
 
 
@@ -61,55 +60,6 @@ class KeepSkills(beam.PTransform):
     def expand(self, changes: beam.PCollection[tuple[str, bytes]]) -> Any:
         """Wires the step."""
         return changes | "Keep" >> beam.ParDo(_KeepSkillsFn(self)).with_outputs("models", "rows")
-
-
-@dataclass
-class Cut:
-    """A snapshot under way: how many events each shard had when it cut, and the changes that have come meanwhile."""
-
-    marker: Marker
-    begun_s: float
-    events: dict[str, int]
-    meanwhile: list[Change]
-
-
-class _Desk:
-    """What the stage has at hand beside the ledger: requests under way, and what readers report.
-
-    A snapshot under way is forgotten in a restart, and asked for again by whoever wanted it. A request to end is not.
-    Shards are named by texts, as JSON has them.
-    """
-
-    def __init__(self, keeper: SkillKeeper, note: dict[str, Any]) -> None:
-        self.keeper = keeper
-        self.received: Counter[str] = Counter(note.get("received", {}))
-        self.sent: dict[str, int] = note.get("sent", {})
-        self.drains: dict[str, dict[str, int]] = note.get("drains", {})
-        self.snapshots: dict[str, Cut] = {}
-        self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
-        self.counts: Counter[str] = Counter(note.get("counts", {}))
-        self.lag: dict[str, int] = {}
-        self.behind = False
-        self.told_at = self.read_at_s = 0.0
-        self.last: Solution | None = None
-        self.worst: list[str] = []
-
-    def has_caught_up(self, now_s: float) -> bool:
-        """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
-        quiet = now_s - self.keeper.changed_at >= _QUIET_S
-        return self.behind and quiet and not any(self.lag.values())
-
-    def note(self) -> dict[str, Any]:
-        """What must not be lost, beside the ledger."""
-        keeper, draining = self.keeper, "" if self.draining is None else self.draining.id
-        known = {"version": keeper.version, "revision": keeper.revision, "counts": dict(self.counts)}
-        return {
-            **known,
-            "received": self.received,
-            "sent": self.sent,
-            "drains": self.drains,
-            "draining": draining,
-        }
 
 
 class _KeepSkillsFn(beam.DoFn):
@@ -166,6 +116,7 @@ class _KeepSkillsFn(beam.DoFn):
         solution = keeper.finished(now)
         if solution is not None:
             desk.last = solution
+            desk.model_events = desk.model_events if solution.skills is None else solution.skills.n_events
             yield from self._out(solution, kept)
         at_once = desk.draining is not None or desk.has_caught_up(now)
         if keeper.due(now, at_once=at_once):
@@ -177,7 +128,7 @@ class _KeepSkillsFn(beam.DoFn):
         quiet = keeper.is_settled and not keeper.busy
         if quiet or now - desk.told_at > _TELL_EVERY_S:
             desk.told_at = now
-            self._control.tell(_status(desk))
+            self._control.tell(status_of(desk))
         if quiet:
             kept.note["armed"] = False
         else:
@@ -187,22 +138,22 @@ class _KeepSkillsFn(beam.DoFn):
         else:
             kept.put_back()
 
-    def _open(self, cell: Any, bag: Any) -> Kept[_Desk]:
+    def _open(self, cell: Any, bag: Any) -> Kept[Desk]:
         return Kept((self._job, "skills", ""), cell, bag, self._made)
 
-    def _made(self, frames: list[bytes], note: dict[str, Any]) -> _Desk:
+    def _made(self, frames: list[bytes], note: dict[str, Any]) -> Desk:
         keeper = SkillKeeper(self._rules)
         for frame in frames:
             for change in split_envelopes(frame):
                 keeper.add(change, time.time())
         keeper.version, keeper.revision = note.get("version", 0), note.get("revision", 0)
-        return _Desk(keeper, note)
+        return Desk(keeper, note)
 
-    def _keep(self, kept: Kept[_Desk], frame: bytes | None) -> None:
+    def _keep(self, kept: Kept[Desk], frame: bytes | None) -> None:
         kept.note.update(kept.value.note())
         kept.keep(frame, lambda: join([kept.value.keeper.ledger.to_bytes()]))
 
-    def _add(self, desk: _Desk, change: Change, now: float) -> None:
+    def _add(self, desk: Desk, change: Change, now: float) -> None:
         """Adds a change; those that come during a snapshot are noted, for some are from behind its cut."""
         shard, before = str(change.shard), desk.keeper.ledger.n_events
         desk.keeper.add(change.frame, now)
@@ -211,7 +162,7 @@ class _KeepSkillsFn(beam.DoFn):
         for cut in desk.snapshots.values():
             cut.meanwhile.append(change)
 
-    def _asked(self, desk: _Desk, marker: Marker) -> None:
+    def _asked(self, desk: Desk, marker: Marker) -> None:
         shard = str(marker.sender)
         desk.sent[shard] = max(marker.sent, desk.sent.get(shard, 0))
         if marker.kind == DRAIN:
@@ -219,7 +170,7 @@ class _KeepSkillsFn(beam.DoFn):
         else:
             desk.snapshots.setdefault(marker.id, Cut(marker, time.time(), {}, [])).events[shard] = marker.events
 
-    def _look(self, desk: _Desk) -> None:
+    def _look(self, desk: Desk) -> None:
         """Does what is asked for as soon as all shards have asked, and all that they sent before is here."""
         for request, events in list(desk.drains.items()):
             if len(events) == self._shards and all(desk.received[shard] >= n for shard, n in events.items()):
@@ -230,7 +181,7 @@ class _KeepSkillsFn(beam.DoFn):
             if whole or time.time() - cut.begun_s > SNAPSHOT_S:  # by then nobody waits for it
                 del desk.snapshots[request]
 
-    def _is_cut(self, desk: _Desk, cut: Cut) -> bool:
+    def _is_cut(self, desk: Desk, cut: Cut) -> bool:
         """Writes the counts as they were at the cut, if everything before it is here."""
         behind, here = Ledger(), Counter(desk.received)
         for change in cut.meanwhile:
@@ -247,7 +198,7 @@ class _KeepSkillsFn(beam.DoFn):
         write_file(FileSystems.join(cut.marker.folder, LEDGER), lambda sink: sink.write(frame))
         return True
 
-    def _drained(self, kept: Kept[_Desk], marker: Marker) -> Iterator[Any]:
+    def _drained(self, kept: Kept[Desk], marker: Marker) -> Iterator[Any]:
         """Tells the boards, and the sinks, that nothing more follows."""
         version, desk = kept.value.keeper.version, kept.value
         for shard in range(self._shards):
@@ -256,45 +207,22 @@ class _KeepSkillsFn(beam.DoFn):
         done = replace(marker, sender=self._shards, sent=kept.note.get("blocks", 0))
         yield beam.pvalue.TaggedOutput("rows", (DRAINED, pack_marker(done)))
 
-    def _reported(self, desk: _Desk, report: dict[str, Any]) -> None:
+    def _reported(self, desk: Desk, report: dict[str, Any]) -> None:
         desk.counts.update(report["counts"])
         desk.lag.update(report.get("lag", {}))
         desk.behind |= sum(desk.lag.values()) >= _BACKLOG
         read_at_s = report.get("read_at_s", desk.read_at_s)
         desk.read_at_s = min(desk.read_at_s or read_at_s, read_at_s)
 
-    def _out(self, solution: Solution, kept: Kept[_Desk]) -> Iterator[Any]:
+    def _out(self, solution: Solution, kept: Kept[Desk]) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput
         self._solve_ms.update(int(solution.seconds * 1000))
-        self._version.set(solution.skills.version)
-        for shard in range(self._shards):
-            envelope = pack_skills(replace(solution.skills, sent=solution.sent.get(str(shard), 0)))
-            yield tag("models", (shard, envelope))
+        if solution.skills is not None:
+            self._version.set(solution.skills.version)
+            for shard in range(self._shards):
+                envelope = pack_skills(replace(solution.skills, sent=solution.sent.get(str(shard), 0)))
+                yield tag("models", (shard, envelope))
         for name, table in (("skills", solution.rows), ("graph", solution.graph)):
             if table is not None:
                 kept.note["blocks"] = kept.note.get("blocks", 0) + 1
                 yield tag("rows", (name, to_bytes(table.replace_schema_metadata({RECEIPT: str(self._shards)}))))
-
-
-def _status(desk: _Desk) -> dict[str, Any]:
-    """How the stream is, for people and machines."""
-    keeper = desk.keeper
-    status: dict[str, Any] = {
-        "events": keeper.ledger.n_events,
-        "lag": desk.lag,
-        "counts": desk.counts,
-        "model_version": keeper.version,
-        "settled": keeper.is_settled,
-        "solve_s": keeper.seconds,
-        "first_read_at_s": desk.read_at_s,
-        "last_change_at_s": keeper.changed_at,
-    }
-    if desk.last is not None:
-        solved = desk.last.solved
-        status["model_events"] = desk.last.skills.n_events
-        status["graph"] = solved.counts()
-        if solved.intervals is not None:
-            high = solved.intervals[1].tolist()
-            desk.worst = [worker for _, worker in sorted(zip(high, solved.fit.workers.tolist(), strict=True)) if worker]
-        status["worst_workers"] = desk.worst[:_WORST]
-    return status

@@ -12,7 +12,7 @@ import pyarrow as pa
 import schemas
 from crowdcore.edges import EdgeCounts
 from pipelines.settings import AggregateSettings
-from pipelines.solve import Solved, solve
+from pipelines.solve import Solved, add_intervals, solve
 from pipelines.streaming.answering import revised
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.ledger import Ledger
@@ -47,18 +47,20 @@ class SkillRules:
 
 @dataclass(frozen=True)
 class Solution:
-    """A finished solution: what leaves the stage.
+    """A finished solution, or its second part: what leaves the stage.
+
+    Answers need the model and not its intervals, which take as long again: so they come in two parts.
 
     Attributes:
-        skills: the model for the shards.
-        rows: skills that have changed, as rows of a stream; None when none has.
+        skills: the model for the shards; None in the second part.
+        rows: skills that have changed, as rows of a stream; None when none has, and in the first part.
         graph: the graph's rows, when its verdict has changed.
         solved: everything.
         seconds: how long it took.
         sent: what was passed to `begin`.
     """
 
-    skills: Skills
+    skills: Skills | None
     rows: pa.Table | None
     graph: pa.Table | None
     solved: Solved
@@ -91,6 +93,7 @@ class SkillKeeper:
         self._given: dict[str, Mapping[str, Any]] = {}
         self._graph: list[dict[str, Any]] = []
         self._under_way: tuple[Future[tuple[Solved, float]], _Order] | None = None
+        self._solving: Callable[..., Future[Any]] = _nowhere
 
     def add(self, change: bytes, now_s: float) -> None:
         """Adds a change."""
@@ -123,25 +126,29 @@ class SkillKeeper:
         intervals = settled or abs(now_s - self._full_at) >= pause  # a clock may be set back
         self._solved_at, self._full_at = now_s, now_s if intervals else self._full_at
         order = _Order(edges, start, settled, intervals, self.ledger.n_events, sent or {})
+        self._solving = pool
         self._under_way = (pool(_solved, order, self._rules), order)
 
     def finished(self, now_s: float, wait: bool = False) -> Solution | None:
-        """The solution under way, if it is done."""
+        """The part of the solution that was under way, if it is done; the second part begins when the first is."""
         if self._under_way is None or not (wait or self._under_way[0].done()):
             return None
         future, order = self._under_way
         self._under_way = None
-        solved, self.seconds = future.result()
-        self._last = solved
-        self.version += 1
+        solved, seconds = future.result()
         self.revision = max(self.revision + 1, int(now_s * _US))
+        if solved.intervals is None:
+            self._last, self.seconds = solved, seconds
+            self.version += 1
+            skills = Skills(self.version, order.settled, order.n_events, solved.model.to_bytes())
+            if order.intervals:
+                self._under_way = (self._solving(_with_intervals, solved, self._rules), order)
+            return Solution(skills, None, None, solved, seconds, order.sent)
+        self.seconds += seconds
         self.is_settled = order.settled and order.n_events == self.ledger.n_events
-        skills = Skills(self.version, order.settled, order.n_events, solved.model.to_bytes())
-        rows = graph = None
-        if order.intervals:
-            rows = self._changed_rows(solved.skill_table(), exact=order.settled)
-            graph = self._changed_graph(solved.graph_table(), exact=order.settled)
-        return Solution(skills, rows, graph, solved, self.seconds, order.sent)
+        rows = self._changed_rows(solved.skill_table(), exact=order.settled)
+        graph = self._changed_graph(solved.graph_table(), exact=order.settled)
+        return Solution(None, rows, graph, solved, seconds, order.sent)
 
     @property
     def busy(self) -> bool:
@@ -188,8 +195,17 @@ class SkillKeeper:
 
 def _solved(order: _Order, rules: SkillRules) -> tuple[Solved, float]:
     begun = time.perf_counter()
-    solved = solve(order.edges, rules.aggregate, rules.prior_skills, order.start, order.intervals)
+    solved = solve(order.edges, rules.aggregate, rules.prior_skills, order.start, intervals=False)
     return solved, time.perf_counter() - begun
+
+
+def _with_intervals(solved: Solved, rules: SkillRules) -> tuple[Solved, float]:
+    begun = time.perf_counter()
+    return add_intervals(solved, rules.aggregate), time.perf_counter() - begun
+
+
+def _nowhere(*_: Any) -> Future[Any]:
+    raise ValueError("no solution has begun")
 
 
 def _gone_rows(workers: list[str]) -> pa.Table:

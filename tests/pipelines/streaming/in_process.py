@@ -41,12 +41,18 @@ class Stream:
         self.now += seconds
         if self.keeper.due(self.now, at_once=settled):
             self.keeper.begin(self.now, self.pool.submit, settled)
-            solution = self.solution = self.keeper.finished(self.now, wait=True)
+            while (solution := self.keeper.finished(self.now, wait=True)) is not None:
+                self.learn(solution)
+
+    def learn(self, solution):
+        """Takes a part of a solution, as the sinks and the boards do."""
+        self.solution = solution
+        for row in solution.rows.to_pylist() if solution.rows is not None else ():
+            self.skills[row["worker"]] = row
+        for row in solution.graph.to_pylist() if solution.graph is not None else ():
+            self.graph[row["component"]] = row
+        if solution.skills is not None:
             skills = unpack_skills(pack_skills(solution.skills))
-            for row in solution.rows.to_pylist() if solution.rows is not None else ():
-                self.skills[row["worker"]] = row
-            for row in solution.graph.to_pylist() if solution.graph is not None else ():
-                self.graph[row["component"]] = row
             for board in self.boards:
                 self.see(board.learn(skills, self.now))
 

@@ -1,13 +1,14 @@
 """Which answers are given again: those that changed enough, at once or, of a backlog, with the next round."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from histories import Event, block_of
 
-from pipelines.model import IDENTIFIED, Model
+from pipelines.model import IDENTIFIED, UNIDENTIFIED, Model
 from pipelines.settings import AggregateSettings
 from pipelines.streaming.answering import NO_LABELS, AnswerBoard, AnswerRules
 from pipelines.streaming.envelopes import Skills
@@ -94,6 +95,35 @@ def test_a_settled_model_gives_every_answer_that_differs_at_all():
         "t": ("yes", pytest.approx(probability(1.0001), abs=1e-9))
     }
     assert given(board.learn(skills(4, settled=True, ann=1.0001), NOW)) == {}
+
+
+def test_a_settled_model_gives_a_row_whose_labels_are_more_though_its_answer_is_the_same():
+    """A worker of no skill changes the number of labels and nothing else."""
+    board, _ = board_with(skills(1, ann=1.0, bob=0.0), ("t", "ann", "yes", 1))
+    assert board.take(labels(("t", "bob", "no", 1)), NOW) is None
+    (row,) = board.learn(skills(2, settled=True, ann=1.0, bob=0.0), NOW).to_pylist()
+    assert (row["label"], row["n_workers"], row["probability"]) == ("yes", 2, pytest.approx(probability(1.0)))
+
+
+def test_a_settled_model_gives_a_row_whose_status_is_another_though_its_answer_is_the_same():
+    board, _ = board_with(skills(1, ann=1.0), ("t", "ann", "yes", 1))
+    vague = skills(2, settled=True, ann=1.0)
+    model = replace(Model.from_bytes(vague.frame), standing=np.full(1, UNIDENTIFIED, np.uint8))
+    (row,) = board.learn(replace(vague, frame=model.to_bytes()), NOW).to_pylist()
+    assert row["status"] == "unidentified"
+
+
+def test_a_settled_model_gives_a_row_of_which_only_other_classes_changed():
+    """The probability of the answer is the same to the last bit, and those of two others are exchanged."""
+    rules = AggregateSettings(classes=("a", "b", "c"), probabilities=True)
+    names = ("a", "b", "c")
+    board = AnswerBoard(AnswerRules(rules))
+    board.learn(skills(1, classes=names, ann=3.0, bob=1.0, cem=0.5), NOW)
+    board.take(labels(("t", "ann", "a", 1), ("t", "bob", "b", 1), ("t", "cem", "c", 1)), NOW)
+    swapped = skills(2, classes=names, settled=True, ann=3.0, bob=0.5, cem=1.0)
+    (row,) = board.learn(swapped, NOW).to_pylist()
+    assert row["label"] == "a"
+    assert board.learn(replace(swapped, version=3), NOW) is None
 
 
 def test_a_model_that_is_not_newer_changes_nothing():

@@ -12,6 +12,8 @@ from pipelines.grouped import group_blocks
 from pipelines.score import score_shard
 from pipelines.settings import AggregateSettings
 from pipelines.solve import solve
+from pipelines.streaming.answering import AnswerRules
+from pipelines.streaming.skill_keeping import SkillRules
 
 SCORE, SKILL, GRAPH = (schemas.arrow_schema(name).names for name in ("score", "skill", "graph"))
 
@@ -35,13 +37,18 @@ def batch_of(labels, aggregate=None):
     shards=st.integers(1, 5),
     n_cuts=st.integers(0, 12),
     crash=st.booleans(),
+    emit_if=st.sampled_from([0.0, 0.01, 0.3, 1.0]),
+    old=st.sampled_from([0.0, 0.5, 1.0]),
 )
-def test_after_any_history_edges_skills_and_answers_are_those_of_the_batch(seed, n_events, shards, n_cuts, crash):
+def test_after_any_history_edges_skills_and_answers_are_those_of_the_batch(
+    seed, n_events, shards, n_cuts, crash, emit_if, old
+):
     rng = np.random.default_rng(seed)
     events = random_events(rng, n_events)
-    stream = Stream(shards)
+    stream = Stream(shards, skills=SkillRules(emit_if=emit_if), answers=AnswerRules(emit_if=emit_if))
     for piece in cut(rng, events, n_cuts):
-        stream.feed(block_of(piece, arrived_us=int(stream.now * 1e6)))
+        age_s = 60.0 if rng.random() < old else 0.0  # a backlog waits for the next model
+        stream.feed(block_of(piece, arrived_us=int((stream.now - age_s) * 1e6)))
         if rng.random() < 0.5:
             stream.tick()
         if crash and rng.random() < 0.3:

@@ -1,12 +1,19 @@
-"""Polling goes on only from a state that was shared out as it is now."""
+"""Polling: where a reader goes on, what it sends to whom, and that it goes on only from a state that fits."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 from beam_state import Cell
+from histories import Event, block_of
+from stages import Timer
 
+from pipelines.blocks import LabelBlock
 from pipelines.errors import RunError
+from pipelines.sources.unbounded import CAUGHT_UP, Polled
 from pipelines.streaming.control import Control
+from pipelines.streaming.envelopes import BOOTSTRAP, CLOCK, DRAIN, EVENTS, MARKER, REPORT, unpack_clock, unpack_marker
+from pipelines.streaming.inbox import unseal
 from pipelines.streaming.poll import PollSource, _PollFn
 
 
@@ -21,3 +28,145 @@ def test_readers_and_shards_cannot_change_while_a_stream_lives(readers, shards):
     polling(2, 8)._check(shape)
     with pytest.raises(RunError, match=f"--readers 2 and --shards 8, and goes on with --readers {readers}"):
         polling(readers, shards)._check(shape)
+
+
+class Reader:
+    """Gives what it was told to, and notes from where it was asked to go on."""
+
+    def __init__(self, *polls):
+        self.polls, self.asked, self.confirmed, self.closed = list(polls), [], [], False
+
+    def poll(self, position, max_events, timeout_s):
+        self.asked.append((position, max_events))
+        return self.polls.pop(0) if self.polls else Polled((), position, watermark_us=CAUGHT_UP)
+
+    def confirm(self, position):
+        self.confirmed.append(position)
+
+    def close(self):
+        self.closed = True
+
+
+class Polling:
+    """The step that polls, for reader 1 of two, with a clock of its own."""
+
+    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, bootstrap="", now=1000.0):
+        self.reader, self.now = Reader(*polls), now
+        source = SimpleNamespace(n_readers=2, reader=lambda number: self.reader)
+        self.control = Control(str(tmp_path))
+        self.fn = _PollFn(PollSource(source, shards, self.control, 77, bootstrap=bootstrap))
+        self.fn.setup()
+        self.cells = {name: Cell() for name in ("position", "handled", "shape", "sent")}
+        self.timer = Timer()
+        monkeypatch.setattr("pipelines.streaming.poll.time.time", lambda: self.now)
+
+    def __call__(self):
+        return [(out.tag, out.value) for out in self.fn.poll(1, *self.cells.values(), self.timer)]
+
+    def events(self):
+        """{shard: [(number, envelope)]} of one poll."""
+        found = {}
+        for tag, value in self():
+            if tag == "events":
+                reader, number, envelope = unseal(value[1])
+                assert reader == 1
+                found.setdefault(value[0], []).append((number, envelope))
+        return found
+
+
+def polled(*tasks, position=b"p", **more):
+    events = [Event(task, "ann", "yes", 5) for task in tasks]
+    return Polled((block_of(events),), position, **{"watermark_us": 9, **more})
+
+
+def tasks_in(envelopes):
+    frames = [unpack_clock(envelope)[2] for _, envelope in envelopes if envelope[:1] == EVENTS]
+    return [task for frame in frames for task in LabelBlock.from_bytes(frame).task.to_pylist()]
+
+
+def test_every_event_goes_to_the_shard_of_its_task_once_and_in_order(tmp_path, monkeypatch):
+    names = [f"t{n}" for n in range(40)]
+    polling = Polling(tmp_path, monkeypatch, polled(*names), polled(*names))
+    first, second = polling.events(), polling.events()
+    assert sorted(tasks_in(first[0]) + tasks_in(first[1])) == sorted(names)
+    assert tasks_in(first[0]), "both shards have some"
+    assert [tasks_in(second[shard]) for shard in (0, 1)] == [tasks_in(first[shard]) for shard in (0, 1)]
+    numbers = [number for number, _ in first[0] + second[0]]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_next_poll_goes_on_from_the_position_of_the_last_also_in_a_new_worker(tmp_path, monkeypatch):
+    polling = Polling(tmp_path, monkeypatch, polled("t", position=b"one"))
+    polling()
+    again = Polling(tmp_path, monkeypatch, polled("t", position=b"two"))
+    again.cells = polling.cells
+    numbers = [number for envelopes in again.events().values() for number, _ in envelopes]
+    again()
+    assert polling.reader.asked == [(b"", 77)]
+    assert again.reader.asked == [(b"one", 77), (b"two", 77)]
+    assert max(numbers) > 1, "envelopes are numbered on"
+
+
+def test_a_reader_that_has_more_is_polled_at_once_and_one_that_has_not_a_little_later(tmp_path, monkeypatch):
+    polling = Polling(tmp_path, monkeypatch, polled("t"), Polled((), b"p", more=True))
+    waits = []
+    for _ in range(3):
+        polling()
+        waits.append(float(polling.timer.at) - polling.now)
+    assert waits == pytest.approx([0.0, 0.0, 0.05])
+
+
+def test_shards_hear_when_a_reader_has_caught_up_and_when_it_falls_behind(tmp_path, monkeypatch):
+    quiet = Polled((), b"p", watermark_us=CAUGHT_UP)
+    polling = Polling(tmp_path, monkeypatch, polled("t"), quiet, quiet, polled("t"))
+    clocks = []
+    for _ in range(4):
+        told = [unpack_clock(e)[1] for _, e in polling.events().get(0, []) if e[:1] == CLOCK]
+        clocks.append(told)
+    assert clocks == [[9], [CAUGHT_UP], [], [9]]
+
+
+def test_counts_lag_and_rejects_are_reported(tmp_path, monkeypatch):
+    counts = {"events_read": 3, "events_rejected": 1, "events_rejected.unknown-op": 1}
+    found = Polling(tmp_path, monkeypatch, polled("t", rejects=(b"table",), counts=counts, lag={"a-0": 4}))()
+    assert [value for tag, value in found if tag == "rejects"] == [("rejects", b"table")]
+    (report,) = [value for tag, value in found if tag == "reports"]
+    assert report[:1] == REPORT
+    assert json.loads(report[1:]) == {"lag": {"a-0": 4}, "counts": counts, "read_at_s": 1000.0}
+
+
+def test_a_request_goes_to_every_shard_once_behind_the_events_and_to_end_stops_reading(tmp_path, monkeypatch):
+    polling = Polling(tmp_path, monkeypatch, polled(*"abcdefgh"))
+    polling.events()
+    request = polling.control.ask(DRAIN)
+    polling.now += 2
+    for envelopes in polling.events().values():
+        (number, envelope), *rest = envelopes
+        marker = unpack_marker(envelope)
+        assert (rest, marker.kind, marker.sender, number > 1) == ([], DRAIN, 1, True)
+        assert envelope[:1] == MARKER
+    n_asked = len(polling.reader.asked)
+    polling.now += 2
+    assert polling.events() == {}, "once is enough"
+    assert len(polling.reader.asked) == n_asked, "nothing is read after a request to end"
+    assert request
+
+
+def test_a_stream_that_begins_with_a_run_tells_every_shard_before_its_first_events(tmp_path, monkeypatch):
+    polling = Polling(tmp_path, monkeypatch, polled(*"abcdefgh"), bootstrap="folder")
+    for envelopes in polling.events().values():
+        marker = unpack_marker(envelopes[0][1])
+        assert (envelopes[0][0], marker.kind, marker.folder) == (1, BOOTSTRAP, "folder")
+    again = Polling(tmp_path, monkeypatch, bootstrap="folder")
+    again.cells = polling.cells
+    assert not any(envelope[:1] == MARKER for envelopes in again.events().values() for _, envelope in envelopes)
+
+
+def test_the_source_hears_what_is_safe_half_a_minute_later(tmp_path, monkeypatch):
+    polling = Polling(tmp_path, monkeypatch, polled("t", position=b"one"), polled("t", position=b"two"))
+    for _ in range(4):
+        polling()
+        polling.now += 14
+    assert polling.reader.confirmed == [b"one"]
+    polling.fn.teardown()
+    assert polling.reader.closed

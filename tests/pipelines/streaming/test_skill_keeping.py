@@ -1,11 +1,13 @@
 """When skills are solved for, from where, and which rows of them are given again; by a clock of our own."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from histories import Event, block_of
 
+from pipelines.solve import Solved
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import pack_change
 from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules
@@ -21,7 +23,8 @@ class Orders:
 
     def __call__(self, solve, order, rules):
         future = Future()
-        self.given.append(order)
+        if not isinstance(order, Solved):  # that is the second part of one
+            self.given.append(order)
         future.set_result((solve(order, rules)[0], self.seconds))
         return future
 
@@ -39,8 +42,10 @@ class Crowd:
         self.keeper.add(pack_change(change, self.table.workers, self.table.classes, len(events)), now)
 
     def solve(self, now, settled=False):
+        """Both parts of a solution."""
         self.keeper.begin(now, self.orders, settled)
-        return self.keeper.finished(now)
+        first = self.keeper.finished(now)
+        return replace(self.keeper.finished(now), skills=first.skills) if self.keeper.busy else first
 
 
 def triangle(n_tasks=40, workers=("ann", "bob", "cem"), seed=0, time=1, tasks="t"):
@@ -84,7 +89,7 @@ def test_without_new_labels_nothing_is_solved_until_the_stream_settles():
 
 def test_at_most_a_fifth_of_the_time_is_spent_on_solving():
     crowd = Crowd(solve_every_s=2.0, settle_after_s=100.0)
-    crowd.orders.seconds = 3.0
+    crowd.orders.seconds = 1.5  # each of the two parts
     crowd.say(NOW, *triangle())
     crowd.solve(NOW)
     crowd.say(NOW + 3, *triangle(seed=1, time=2))
@@ -119,8 +124,27 @@ def test_a_settled_solution_that_labels_overtook_does_not_settle_the_stream():
     crowd.say(NOW + 5.1, *triangle(seed=1, time=2))
     solution = crowd.keeper.finished(NOW + 5.2)
     assert solution.skills.settled
-    assert not crowd.keeper.is_settled
     assert solution.skills.n_events < crowd.keeper.ledger.n_events
+    assert crowd.keeper.finished(NOW + 5.3).rows is not None
+    assert not crowd.keeper.is_settled
+
+
+def test_the_model_leaves_before_its_intervals_and_the_stream_settles_with_them():
+    crowd = Crowd()
+    crowd.say(NOW, *triangle())
+    crowd.keeper.begin(NOW, crowd.orders, settled=True)
+    first = crowd.keeper.finished(NOW + 1)
+    assert (first.skills.settled, first.rows, first.graph) == (True, None, None)
+    assert crowd.keeper.busy
+    assert not crowd.keeper.is_settled
+    assert not crowd.keeper.due(NOW + 1, at_once=True)
+    second = crowd.keeper.finished(NOW + 2)
+    assert second.skills is None
+    assert skills_of(second.rows).keys() == {"ann", "bob", "cem"}
+    assert second.rows["model_version"].to_pylist() == [first.skills.version] * 3
+    assert second.graph is not None
+    assert crowd.keeper.is_settled
+    assert crowd.keeper.finished(NOW + 3) is None
 
 
 def test_solutions_start_from_the_last_one_but_settled_ones_do_not():

@@ -1,0 +1,85 @@
+"""What the keeper of the skills has at hand beside the ledger, and what it tells of it."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.streaming.envelopes import DRAIN, Change, Marker
+from pipelines.streaming.skill_keeping import SkillKeeper, Solution
+
+_QUIET_S = 0.3
+_WORST = 5
+
+
+@dataclass
+class Cut:
+    """A snapshot under way: how many events each shard had when it cut, and the changes that have come meanwhile."""
+
+    marker: Marker
+    begun_s: float
+    events: dict[str, int]
+    meanwhile: list[Change]
+
+
+class Desk:
+    """What the stage has at hand beside the ledger: requests under way, and what readers report.
+
+    A snapshot under way is forgotten in a restart, and asked for again by whoever wanted it. A request to end is not.
+    Shards are named by texts, as JSON has them.
+    """
+
+    def __init__(self, keeper: SkillKeeper, note: dict[str, Any]) -> None:
+        self.keeper = keeper
+        self.received: Counter[str] = Counter(note.get("received", {}))
+        self.sent: dict[str, int] = note.get("sent", {})
+        self.drains: dict[str, dict[str, int]] = note.get("drains", {})
+        self.snapshots: dict[str, Cut] = {}
+        self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
+        self.counts: Counter[str] = Counter(note.get("counts", {}))
+        self.lag: dict[str, int] = {}
+        self.behind = False
+        self.told_at = self.read_at_s = 0.0
+        self.last: Solution | None = None
+        self.model_events = 0
+        self.worst: list[str] = []
+
+    def has_caught_up(self, now_s: float) -> bool:
+        """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
+        quiet = now_s - self.keeper.changed_at >= _QUIET_S
+        return self.behind and quiet and not any(self.lag.values())
+
+    def note(self) -> dict[str, Any]:
+        """What must not be lost, beside the ledger."""
+        keeper, draining = self.keeper, "" if self.draining is None else self.draining.id
+        known = {"version": keeper.version, "revision": keeper.revision, "counts": dict(self.counts)}
+        return {
+            **known,
+            "received": self.received,
+            "sent": self.sent,
+            "drains": self.drains,
+            "draining": draining,
+        }
+
+
+def status_of(desk: Desk) -> dict[str, Any]:
+    """How the stream is, for people and machines."""
+    keeper = desk.keeper
+    status: dict[str, Any] = {
+        "events": keeper.ledger.n_events,
+        "lag": desk.lag,
+        "counts": desk.counts,
+        "model_version": keeper.version,
+        "settled": keeper.is_settled,
+        "solve_s": keeper.seconds,
+        "first_read_at_s": desk.read_at_s,
+        "last_change_at_s": keeper.changed_at,
+    }
+    if desk.last is not None:
+        solved = desk.last.solved
+        status["model_events"] = desk.model_events
+        status["graph"] = solved.counts()
+        if solved.intervals is not None:
+            high = solved.intervals[1].tolist()
+            desk.worst = [worker for _, worker in sorted(zip(high, solved.fit.workers.tolist(), strict=True)) if worker]
+        status["worst_workers"] = desk.worst[:_WORST]
+    return status
