@@ -40,6 +40,7 @@ from crowdcore.experiments.trials import (
     share_out,
     shuffled_grid,
 )
+from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
 N_WORKERS, LOWEST, HIGHEST = 11, -0.3, 0.8
@@ -104,13 +105,13 @@ def _try_case(piece: tuple[tuple[str, int], int, np.random.Generator]) -> dict[s
 def one_edge_a_task(n_trials: int, n_tasks: int, rng: np.random.Generator) -> graphs.Flags:
     """(trials, tasks, workers) reading (a): hub 0 and one of the leaves 3 to 10, or workers 0, 1 and 2."""
     group = rng.integers(2, N_WORKERS, (n_trials, n_tasks))
-    assigned = group[:, :, None] == np.arange(N_WORKERS)
+    assigned: graphs.Flags = group[:, :, None] == np.arange(N_WORKERS)
     assigned[:, :, 0] = True
     assigned[:, :, 1] = assigned[:, :, 2]
     return assigned
 
 
-def star_around(hub: Floats, n_workers: int) -> graphs.Flags:
+def star_around(hub: Ints, n_workers: int) -> graphs.Flags:
     """(trials, workers, workers) the star with a triangle around the hub of each trial, (trials,).
 
     >>> star_around(np.array([2]), 4)[0].astype(int)
@@ -122,7 +123,8 @@ def star_around(hub: Floats, n_workers: int) -> graphs.Flags:
     place = np.tile(np.arange(n_workers), (len(hub), 1))
     place = np.where(place < hub[:, None], place + 1, place)
     place[np.arange(len(hub)), hub] = 0
-    return graphs.star_with_triangle(n_workers)[place[:, :, None], place[:, None, :]]
+    around: graphs.Flags = graphs.star_with_triangle(n_workers)[place[:, :, None], place[:, None, :]]
+    return around
 
 
 def label_errors(trials: Trials, rng: np.random.Generator) -> dict[str, Floats]:

@@ -21,7 +21,7 @@ N_WORKERS, N_TASKS, NOISE = 11, 300, 0.2
 DISTRIBUTIONS = ((0.5, 0.5), (5.0, 1.0), (2.0, 5.0), (2.0, 2.0), (1.0, 3.0))
 KNOWN = "skills known"
 GRAPHS = {"clique": graphs.clique, "star": graphs.star_with_triangle}
-# Table 3 of the paper: error with the skills known ("Bayes error") and of PGD, means and standard deviations of 10 runs.
+# Table 3 of the paper: error with the skills known ("Bayes error") and of PGD, means and deviations of 10 runs.
 PAPER = {
     (0.5, 0.5): ((0.0036, 0.0014), (0.5990, 0.4860)),
     (5.0, 1.0): ((0.0038, 0.0014), (0.0041, 0.0013)),

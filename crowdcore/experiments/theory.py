@@ -21,6 +21,7 @@ error over pairs of labels is L(x) plus what x does not change.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -148,7 +149,10 @@ def _recover(piece: tuple[Flags, int, np.random.Generator]) -> Floats:
     skills = size * np.where(rng.random(size.shape) < 0.3, -1, 1)
     skills *= np.where(skills.sum(axis=1, keepdims=True) < 0, -1, 1)
     product = skills[:, :, None] * skills[:, None, :]
-    ways = ({}, {"solver": "paper", "start": "random", "rng": rng, "max_rounds": _PAPERS_ROUNDS})
+    ways: tuple[dict[str, Any], ...] = (
+        {},
+        {"solver": "paper", "start": "random", "rng": rng, "max_rounds": _PAPERS_ROUNDS},
+    )
     found = [skills_from_products(product, joined, n_tasks=int(_WITHOUT_BOUNDS), **options) for options in ways]
     return np.stack([np.abs(x - skills).max(axis=1) for x in found])
 
@@ -196,7 +200,8 @@ def _symmetric(joined: Flags, values: Floats) -> Floats:
     """(workers, workers) the values of the pairs at both of their places."""
     table = np.zeros(joined.shape)
     table[np.nonzero(np.triu(joined))] = values
-    return table + table.T
+    both: Floats = table + table.T
+    return both
 
 
 def _judge(skills: Floats, x: Floats, counts: Floats, noises: Floats) -> tuple[float, float, float]:

@@ -65,7 +65,7 @@ class ErrorTable:
     @property
     def n_trials(self) -> int:
         """How many trials a cell has."""
-        return self.errors.shape[2]
+        return int(self.errors.shape[2])
 
     def at(self, row: str, column: str) -> Floats:
         """(trials,) the errors of one cell."""
@@ -95,7 +95,7 @@ class Trials:
     @property
     def n_workers(self) -> int:
         """How many workers a crowd has."""
-        return self.skills.shape[1]
+        return int(self.skills.shape[1])
 
     @property
     def n_tasks(self) -> int:
@@ -246,7 +246,8 @@ def shuffled_grid(
     """(trials, workers) skills evenly spaced from low to high, in a new order each trial.
 
     Args:
-        low, high: the lowest and the highest skill.
+        low: the lowest skill.
+        high: the highest skill.
         shape: trials and workers.
         rng: where chance comes from.
         strong_hub: whether the highest skill always goes to worker 0.
