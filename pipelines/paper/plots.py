@@ -32,15 +32,15 @@ def draw_curves(figure: Any, found: Mapping[str, ErrorTable]) -> None:
         for method in table.columns:
             mean = table.mean[:, table.columns.index(method)]
             known = method == fig1.KNOWN
-            style = {"linestyle": ":" if known else "-", "marker": "" if known else "o", "markersize": 3.5}
-            axes.plot(
-                tasks, mean, color=COLOURS[method], label=method, linewidth=2 if method == "PGD" else 1.2, **style
-            )
+            style = {"linestyle": ":" if known else "-", "linewidth": 2.2 if method == "PGD" else 1.2}
+            marker = "o" if method == "PGD" else ""
+            axes.plot(tasks, mean, color=COLOURS[method], label=method, marker=marker, markersize=4, **style)
         _band(axes, tasks, table)
         _caption_bar(axes, setting, table)
         axes.set_title(setting, fontsize=10)
         top = 0.6 if setting.startswith(fig1.STAR_A) else 0.4
         axes.set(xlabel="tasks", ylabel="error", ylim=(0, top), xlim=(0, 318))
+        axes.locator_params(axis="y", nbins=5)
         axes.grid(alpha=0.25)
     axes = figure.add_subplot(3, 2, 2)
     axes.axis("off")

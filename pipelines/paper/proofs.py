@@ -136,8 +136,7 @@ def _bounded(found: ErrorBound) -> str:
         " (`crowdcore.experiments.theory` derives it); the theorem names no constant. σ_min is that of the signless"
         " Laplacian. By the paper's formula P(1) is twice that matrix, which halves the bound; halved, it holds in"
         f" {_percent(ratio >= 2)}. Outside, it holds in {_percent(found.looseness[~found.inside] >= 1)} of the cases"
-        " tried, but says little: it is above 1, more than a skill can be off, from a noise of about .001 on sparse"
-        " graphs."
+        " tried, but says little: on sparse graphs it is above 1 from a noise of about .001 on."
     )
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from crowdcore.experiments import graph_size, real_data, skill_distribution, weights
 from crowdcore.experiments.trials import ErrorTable
 from pipelines.paper import plots
@@ -156,7 +158,7 @@ def real_chapter(found: ErrorTable) -> Chapter:
         cells = []
         for row, known in zip(found.rows, paper, strict=True):
             errors = found.at(row, column)
-            ours = share(errors.mean()) if errors.std() == 0 else spread(errors.mean(), errors.std(ddof=1), 4)
+            ours = share(errors.mean()) if np.ptp(errors) == 0 else spread(errors.mean(), errors.std(ddof=1), 4)
             cells.append(ours if known is None else f"{ours} [{share(known)}]")
         rows.append((column, *cells))
     return Chapter(
@@ -188,7 +190,7 @@ def _real_remarks(found: ErrorTable) -> tuple[str, ...]:
         f"KOS ({kos}) differs most. The paper gives three of its errors in per cent, and does not say how it codes more"
         " than two classes. KOS assumes tasks dealt out at random to workers who do about as much each, and RTE1 and"
         " Temp"
-        " are far from that: ours is no better than guessing on RTE1 and Temp. On Dogs and Web we code one class"
+        " are far from that: ours is near guessing there. On Dogs and Web we code one class"
         " against"
         " the rest, with −1/(K − 1) for the others.",
         "Rows without brackets are methods or settings that the paper's table does not have. Which of them is best on a"
