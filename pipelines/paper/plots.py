@@ -34,7 +34,10 @@ def draw_curves(figure: Any, found: Mapping[str, ErrorTable]) -> None:
             known = method == fig1.KNOWN
             style = {"linestyle": ":" if known else "-", "linewidth": 2.2 if method == "PGD" else 1.2}
             marker = "o" if method == "PGD" else ""
-            axes.plot(tasks, mean, color=COLOURS[method], label=method, marker=marker, markersize=4, **style)
+            axes.plot(
+                tasks, mean, color=COLOURS[method], label=method, marker=marker, markersize=4,
+                zorder=4 if method == "PGD" else 2, **style,
+            )  # fmt: skip
         _band(axes, tasks, table)
         _caption_bar(axes, setting, table)
         axes.set_title(setting, fontsize=10)
