@@ -29,7 +29,7 @@ confusion matrices.
 
 >>> from crowdcore.simulate import simulate_crowd
 >>> rng = np.random.default_rng(3)
->>> crowd = simulate_crowd(n_tasks=500, n_workers=12, labels_per_task=6, n_classes=3, skills="fixed:0.7", rng=rng)
+>>> crowd = simulate_crowd(n_tasks=500, n_workers=12, labels_per_task=6, n_classes=3, skills="fixed:0.8", rng=rng)
 >>> found = opt_dawid_skene(crowd.grouped(), rng=rng)
 >>> bool(np.mean(found.answer != crowd.truth) < 0.02)
 True
@@ -194,9 +194,7 @@ def _apply(cube: Floats, tries: Floats) -> Floats:
     return np.asarray(np.einsum("ijr,rj->ri", once, tries))
 
 
-def _worker_confusion(
-    labels: TaskLabels, group: Ints, votes: list[Any], found: list[tuple[Floats, Floats]]
-) -> Floats:
+def _worker_confusion(labels: TaskLabels, group: Ints, votes: list[Any], found: list[tuple[Floats, Floats]]) -> Floats:
     """(workers, classes, classes) from the moments of each worker with the two groups that it is not in."""
     total = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
     for g, (vote, (confusion, frequency)) in enumerate(zip(votes, found, strict=True)):
