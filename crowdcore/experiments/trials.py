@@ -44,8 +44,8 @@ class ErrorTable:
         errors: (rows, columns, trials).
 
     >>> table = ErrorTable(("30 tasks",), ("MV", "PGD"), np.array([[[0.2, 0.4], [0.1, 0.1]]]))
-    >>> table.mean, table.at("30 tasks", "MV").mean()
-    (array([[0.3, 0.1]]), 0.30000000000000004)
+    >>> table.mean.round(3), table.at("30 tasks", "MV")
+    (array([[0.3, 0.1]]), array([0.2, 0.4]))
     """
 
     rows: tuple[str, ...]

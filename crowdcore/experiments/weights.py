@@ -15,6 +15,7 @@ finding does not hang on that choice, `sweep_designs` counts in how many of 72 o
 (('spammers', 'good workers'), ('binary', 'identity', 'squared', 'skills known'), (2, 4, 4))
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -29,6 +30,7 @@ BUSY, IDLE = 0.65, 0.15
 CASES = ("spammers", "good workers")
 WEIGHTS = ("binary", "identity", "squared")
 WORST = {"spammers": "squared", "good workers": "binary"}
+Design = tuple[int, float, float, float]
 # Spammers among 11 workers, the least skill of the others, shares of tasks of the idle and of the busy kind.
 DESIGNS = tuple(product((5, 6, 8), (0.3, 0.5, 0.7), (0.05, 0.1, 0.15, 0.2), (0.5, 0.8)))
 SWEEP_TRIALS = 100
@@ -63,14 +65,15 @@ class Sweep:
     undecided: int
 
 
-def sweep_designs(n_trials: int, rng: np.random.Generator, run: Run = map) -> tuple[Sweep, ...]:
-    """Counts over `DESIGNS`, for both cases.
+def sweep_designs(
+    n_trials: int, rng: np.random.Generator, run: Run = map, *, designs: Sequence[Design] | None = None
+) -> tuple[Sweep, ...]:
+    """Counts over `designs`, `DESIGNS` when not given, for both cases.
 
-    >>> sweep = sweep_designs(2, np.random.default_rng(0), lambda work, jobs: map(work, jobs))[0]
-    >>> sweep.case, sweep.worst + sweep.not_worst + sweep.undecided
-    ('spammers', 72)
+    >>> sweep_designs(10, np.random.default_rng(0), designs=[(6, 0.5, 0.15, 0.65)])[0]
+    Sweep(case='spammers', worst=1, not_worst=0, undecided=0)
     """
-    cases = [(case, design) for case in CASES for design in DESIGNS]
+    cases = [(case, design) for case in CASES for design in (DESIGNS if designs is None else designs)]
     found = share_out(_try_design, cases, n_trials, rng, run, piece=n_trials)
     firm = np.array([pieces[0] for pieces in found]).reshape(len(CASES), -1)
     return tuple(
@@ -79,7 +82,7 @@ def sweep_designs(n_trials: int, rng: np.random.Generator, run: Run = map) -> tu
     )
 
 
-def _try_design(piece: tuple[tuple[str, tuple[int, float, float, float]], int, np.random.Generator]) -> float:
+def _try_design(piece: tuple[tuple[str, Design], int, np.random.Generator]) -> float:
     """How many standard errors the kind expected to be worst is above the worst of the others."""
     (case, (n_spammers, least, idle, busy)), n_trials, rng = piece
     skills = np.concatenate([np.zeros(n_spammers), np.linspace(least, 0.8, len(SKILLS) - n_spammers)])

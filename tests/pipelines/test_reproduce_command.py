@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import run_command, write_rows
 
+from crowdcore.experiments import weights
 from crowdcore.experiments.real_data import DATASETS
 from pipelines.commands.reproduce import EXPERIMENTS, build_parser
 
@@ -130,7 +131,8 @@ def test_a_dataset_without_its_columns_is_refused(broken, tmp_path, data):
     assert "has no column task" in run.err
 
 
-def test_all_writes_a_page_that_shows_every_picture(tmp_path, data):
+def test_all_writes_a_page_that_shows_every_picture(tmp_path, data, monkeypatch):
+    monkeypatch.setattr("crowdcore.experiments.weights.DESIGNS", weights.DESIGNS[:2])
     run = run_command("reproduce", "--output", tmp_path, "--data", data, "--trials", 2, "--quiet")
     assert run.code == 0
     page = (tmp_path / "README.md").read_text("utf-8")
