@@ -8,18 +8,26 @@ array([1., 1., 0.])
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from crowdcore.baselines.aggregation import Aggregation
+from crowdcore.baselines.dawid_skene import dawid_skene
+from crowdcore.baselines.ddkr import ddkr_skills
+from crowdcore.baselines.ghosh import ghosh
+from crowdcore.baselines.gold_dawid_skene import dawid_skene_with_gold
+from crowdcore.baselines.kos import kos
+from crowdcore.baselines.one_coin import one_coin_confusion, one_coin_dawid_skene
+from crowdcore.baselines.opt_dawid_skene import opt_dawid_skene
+from crowdcore.baselines.triangle import triangle_skills
 from crowdcore.baselines.weighted_majority import weighted_majority
 from crowdcore.errors import InvalidOptionError
 from crowdcore.fitted import Estimator, Fitted
 from crowdcore.frames import CodedLabels, code_labels, known_values
 from crowdcore.labels import Ints, TaskLabels
-from crowdcore.projected_gradient import projected_gradient, skill_bounds, weighted_vote
+from crowdcore.projected_gradient import projected_gradient, skill_bounds, vote_by_pairs, weighted_vote
 from crowdcore.weights import Floats
 
 
@@ -119,3 +127,149 @@ class MajorityVote(Estimator):
     def _answer(self, labels: TaskLabels, fitted: Fitted) -> Aggregation:
         weights = None if self._weights is None else np.append(self._weights, self.default_skill or 0.0)
         return weighted_majority(labels, weights)
+
+
+@dataclass
+class DawidSkene(Estimator):
+    """A confusion matrix for each worker, by expectation and maximisation; see `crowdcore.baselines.dawid_skene`.
+
+    Gold, as in crowd-kit, sets the probabilities of its tasks before the first and after every expectation step.
+
+    Attributes:
+        n_iter: at most so many rounds.
+        tol: the rounds end when the loss falls by less than this.
+        initial_error_strategy: crowd-kit's; it takes None only.
+        repeats: which label of a worker on a task counts: "last", "first" or "error".
+    """
+
+    n_iter: int = 100
+    tol: float = 1e-5
+    initial_error_strategy: str | None = None
+    repeats: str = "last"
+
+    _takes_gold = True
+
+    def fit(self, data: Any, true_labels: Any = None, initial_error: Any = None) -> "DawidSkene":
+        """Fits to labels; `initial_error`, crowd-kit's, is refused."""
+        if initial_error is not None or self.initial_error_strategy is not None:
+            raise InvalidOptionError("DawidSkene starts from majority vote; it takes no initial_error and no strategy")
+        return super().fit(data, true_labels)
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        if gold is None:
+            return dawid_skene(labels, n_rounds=self.n_iter, tol=self.tol)
+        return dawid_skene_with_gold(labels, gold, n_rounds=self.n_iter, tol=self.tol)
+
+
+@dataclass
+class OneCoinDawidSkene(Estimator):
+    """Dawid-Skene with one accuracy a worker; see `crowdcore.baselines.one_coin`.
+
+    Attributes:
+        n_iter: at most so many rounds.
+        tol: the rounds end when the loss falls by less than this.
+        repeats: which label of a worker on a task counts: "last", "first" or "error".
+    """
+
+    n_iter: int = 100
+    tol: float = 1e-5
+    repeats: str = "last"
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        found = one_coin_dawid_skene(labels, n_rounds=self.n_iter, tol=self.tol)
+        return replace(found, confusion=one_coin_confusion(found.accuracies, labels.n_classes))
+
+
+@dataclass
+class OptDawidSkene(Estimator):
+    """Dawid-Skene from a spectral start, by three groups of workers; see `crowdcore.baselines.opt_dawid_skene`.
+
+    Attributes:
+        n_iter: at most so many rounds after the start.
+        tol: the rounds end when the loss falls by less than this.
+        random_state: of the groups.
+        repeats: which label of a worker on a task counts: "last", "first" or "error".
+    """
+
+    n_iter: int = 10
+    tol: float = 1e-5
+    random_state: int = 0
+    repeats: str = "last"
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        rng = np.random.default_rng(self.random_state)
+        return opt_dawid_skene(labels, rng=rng, n_rounds=self.n_iter, tol=self.tol)
+
+
+@dataclass
+class KOS(Estimator):
+    """Message passing between tasks and workers (Karger, Oh, Shah); see `crowdcore.baselines.kos`.
+
+    Attributes:
+        n_iter: how often messages go to and fro.
+        random_state: of the first messages.
+        repeats: which label of a worker on a task counts: "last", "first" or "error".
+    """
+
+    n_iter: int = 100
+    random_state: int = 0
+    repeats: str = "last"
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        return kos(labels, rng=np.random.default_rng(self.random_state), n_rounds=self.n_iter)
+
+
+@dataclass
+class Ghosh(Estimator):
+    """The top eigenvector of the task-task matrix (Ghosh, Kale, McAfee); see `crowdcore.baselines.ghosh`.
+
+    Attributes:
+        n_iter: of the power iteration.
+        tol: it stops when no weight moves by more than this.
+        random_state: of the first weights.
+        repeats: which label of a worker on a task counts: "last", "first" or "error".
+    """
+
+    n_iter: int = 1000
+    tol: float = 1e-7
+    random_state: int = 0
+    repeats: str = "last"
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        return ghosh(labels, rng=np.random.default_rng(self.random_state), max_rounds=self.n_iter, tol=self.tol)
+
+
+@dataclass
+class DDKR(Estimator):
+    """Skills from eigenvectors of agreements and counts (Dalvi et al.), then votes; see `crowdcore.baselines.ddkr`.
+
+    Attributes:
+        loss: "counts" or "plain".
+        n_iter: of alternating steps, then of Newton's.
+        tol: it stops when no skill moves by more than this.
+        repeats: which label of a worker on a task counts: "last", "first" or "error".
+    """
+
+    loss: str = "counts"
+    n_iter: int = 100
+    tol: float = 1e-10
+    repeats: str = "last"
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        options: dict[str, Any] = {"loss": self.loss, "max_rounds": self.n_iter, "tol": self.tol}
+        return vote_by_pairs(labels, lambda edges: ddkr_skills(edges, n_classes=max(2, labels.n_classes), **options))
+
+
+@dataclass
+class TriangleEstimator(Estimator):
+    """Skills from triangles of workers (Bonald, Combes), then weighted votes; see `crowdcore.baselines.triangle`.
+
+    Attributes:
+        repeats: which label of a worker on a task counts: "last", "first" or "error".
+    """
+
+    repeats: str = "last"
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        n_classes = max(2, labels.n_classes)
+        return vote_by_pairs(labels, lambda edges: triangle_skills(edges, n_classes=n_classes))

@@ -194,9 +194,7 @@ def _apply(cube: Floats, tries: Floats) -> Floats:
     return np.asarray(np.einsum("ijr,rj->ri", once, tries))
 
 
-def _worker_confusion(
-    labels: TaskLabels, group: Ints, votes: list[Any], found: list[tuple[Floats, Floats]]
-) -> Floats:
+def _worker_confusion(labels: TaskLabels, group: Ints, votes: list[Any], found: list[tuple[Floats, Floats]]) -> Floats:
     """(workers, classes, classes) from the moments of each worker with the two groups that it is not in."""
     total = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
     for g, (vote, (confusion, frequency)) in enumerate(zip(votes, found, strict=True)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdcore.frames.kinds import distinct_names, mixed_order, ranked
+from crowdcore.frames.kinds import Codes, distinct_names, mixed_order, ranked
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
@@ -28,7 +28,7 @@ class ArrowFrames:
         """The columns."""
         return list(data.schema.names)
 
-    def encode(self, data: Any, column: str) -> tuple[Ints, Any]:
+    def encode(self, data: Any, column: str) -> tuple[Codes, Any]:
         """The values of an ordered dictionary keep their order; others are sorted."""
         encoded = data.column(column).dictionary_encode()
         if hasattr(encoded, "unify_dictionaries"):
