@@ -1,11 +1,11 @@
-"""Datasets in a folder: `labels.csv` with the columns task, worker, label, and `truth.csv` with task, label.
+r"""Datasets in a folder: `labels.csv` with the columns task, worker, label, and `truth.csv` with task, label.
 
 Every value stays the string that it is in the file.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
-...     _ = Path(folder, "labels.csv").write_text("task,worker,label\\nt1,ann,yes\\nt1,bob,no\\n")
-...     _ = Path(folder, "truth.csv").write_text("task,label\\nt1,yes\\n")
+...     _ = Path(folder, "labels.csv").write_text("task,worker,label\nt1,ann,yes\nt1,bob,no\n")
+...     _ = Path(folder, "truth.csv").write_text("task,label\nt1,yes\n")
 ...     labels, truth = load_dataset(folder, frames="columns")
 >>> labels
 {'task': ['t1', 't1'], 'worker': ['ann', 'bob'], 'label': ['yes', 'no']}
@@ -28,16 +28,15 @@ def load_dataset(folder: str | Path, frames: str | None = None) -> tuple[Any, An
 
     Args:
         folder: of one dataset.
-        frames: "pandas": a DataFrame, and a Series `true_label` indexed by task, as crowd-kit's loaders give; "columns":
-            a dict of columns, and a dict from task to label. pandas if it is installed, when not given. Both are what
-            estimators take. Without truth.csv there are no known answers.
+        frames: "pandas": a DataFrame, and a Series `true_label` indexed by task, as crowd-kit's loaders give;
+            "columns": a dict of columns, and a dict from task to label. pandas if it is installed, when not given.
+            Both are what estimators take. Without truth.csv there are no known answers.
     """
     if frames not in (None, "pandas", "columns"):
         raise InvalidOptionError(f"frames is {frames!r}; it takes pandas or columns")
     labels = _read(Path(folder, "labels.csv"), _LABELS)
-    known = (
-        _read(Path(folder, "truth.csv"), _TRUTH) if Path(folder, "truth.csv").exists() else {"task": [], "label": []}
-    )
+    truth = Path(folder, "truth.csv")
+    known = _read(truth, _TRUTH) if truth.exists() else {name: [] for name in _TRUTH}
     if frames == "columns" or (frames is None and find_spec("pandas") is None):
         return labels, dict(zip(known["task"], known["label"], strict=True))
     import pandas as pd
