@@ -7,7 +7,7 @@
 array([1., 1., 0.])
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,13 +21,16 @@ from crowdcore.baselines.gold_dawid_skene import dawid_skene_with_gold
 from crowdcore.baselines.kos import kos
 from crowdcore.baselines.one_coin import one_coin_confusion, one_coin_dawid_skene
 from crowdcore.baselines.opt_dawid_skene import opt_dawid_skene
+from crowdcore.baselines.oracle import oracle_vote
 from crowdcore.baselines.triangle import triangle_skills
 from crowdcore.baselines.weighted_majority import weighted_majority
+from crowdcore.edges import EdgeCounts
 from crowdcore.errors import InvalidOptionError
 from crowdcore.fitted import Estimator, Fitted
 from crowdcore.frames import CodedLabels, code_labels, known_values
 from crowdcore.labels import Ints, TaskLabels
-from crowdcore.projected_gradient import projected_gradient, skill_bounds, vote_by_pairs, weighted_vote
+from crowdcore.methods import by_code, pair_counts
+from crowdcore.projected_gradient import projected_gradient, skill_bounds, weighted_vote
 from crowdcore.weights import Floats
 
 
@@ -257,7 +260,7 @@ class DDKR(Estimator):
 
     def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
         options: dict[str, Any] = {"loss": self.loss, "max_rounds": self.n_iter, "tol": self.tol}
-        return vote_by_pairs(labels, lambda edges: ddkr_skills(edges, n_classes=max(2, labels.n_classes), **options))
+        return _vote_by_pairs(labels, lambda edges: ddkr_skills(edges, n_classes=max(2, labels.n_classes), **options))
 
 
 @dataclass
@@ -272,4 +275,10 @@ class TriangleEstimator(Estimator):
 
     def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
         n_classes = max(2, labels.n_classes)
-        return vote_by_pairs(labels, lambda edges: triangle_skills(edges, n_classes=n_classes))
+        return _vote_by_pairs(labels, lambda edges: triangle_skills(edges, n_classes=n_classes))
+
+
+def _vote_by_pairs(labels: TaskLabels, find: Callable[[EdgeCounts], Floats]) -> Aggregation:
+    """Weighted votes with the skills that `find` reads off the pair counts."""
+    edges = pair_counts(labels)
+    return oracle_vote(labels, by_code(find(edges), edges, labels.n_workers))

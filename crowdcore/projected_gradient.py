@@ -11,7 +11,6 @@ array([1, 0])
 array([0, 1])
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -60,20 +59,6 @@ def projected_gradient(
     return replace(
         found, skills=skills[gold_code + 1 :], loss_history=fit.loss_history, converged=fit.converged
     )  # fmt: skip
-
-
-def vote_by_pairs(labels: TaskLabels, skills_of: Callable[[EdgeCounts], Floats]) -> Aggregation:
-    """The answers of a method that finds skills from pair counts.
-
-    Args:
-        labels: what was said.
-        skills_of: (workers,) skills from pair counts; a worker without labels, who is not in them, has the skill 0.
-    """
-    names = _names(labels.n_workers, has_gold=False)
-    edges = EdgeCounts.of(labels, names, [f"{code:09d}" for code in range(labels.n_classes)])
-    skills = np.zeros(labels.n_workers)
-    skills[np.searchsorted(names, edges.workers)] = skills_of(edges)
-    return weighted_vote(labels, skills, skill_bounds(labels))
 
 
 def weighted_vote(
