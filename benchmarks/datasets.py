@@ -20,11 +20,13 @@ def load(name: str) -> tuple[TaskLabels, NDArray[np.int64]]:
     """Labels, of repeats the last, and the true class of each task, −1 where it is not known."""
     columns = _read(DATA / name / "labels.csv", ("task", "worker", "label"))
     (tasks, task), (workers, worker), (classes, label) = (np.unique(each, return_inverse=True) for each in columns)
-    sizes = {"n_tasks": len(tasks), "n_workers": len(workers), "n_classes": len(classes)}
     truth = dict(zip(*_read(DATA / name / "truth.csv", ("task", "label")), strict=True))
     code = {text: number for number, text in enumerate(classes.tolist())}
     known = np.array([code.get(truth.get(each), -1) for each in tasks.tolist()], np.int64)
-    return group_labels(task, worker, label, **sizes).labels, known
+    grouped = group_labels(
+        task, worker, label, n_tasks=len(tasks), n_workers=len(workers), n_classes=len(classes)
+    )  # fmt: skip
+    return grouped.labels, known
 
 
 def _read(path: Path, names: tuple[str, ...]) -> list[Any]:

@@ -42,7 +42,8 @@ def as_page(errors: dict[str, dict[str, float]]) -> str:
     return (
         "# Error of every method\n\nWritten by `python -m benchmarks.methods`. Default settings, seed "
         f"{SEED}; majority vote as the expectation over ties; of repeated labels the last counts. `trec` and "
-        "`relevance` are not independent of each other, so the mean is a summary and no ranking. Choosing a method by its column"
+        "`relevance` are not independent of each other, so the mean is a summary and no ranking. On `hitspam_cf` all "
+        "labels of a task with truth agree, so that no method can differ. Choosing a method by its column"
         f" here means looking at the truth.\n\n{table}\n"
     )
 

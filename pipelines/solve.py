@@ -24,7 +24,7 @@ from pipelines.settings import AggregateSettings
 from pipelines.spill import Spill
 from pipelines.tables import table_of, to_bytes
 
-EDGES_PER_BLOCK = 1 << 20
+EDGES_PER_BLOCK = 1 << 18
 _STANDING = {"unidentified": UNIDENTIFIED, "isolated": ISOLATED}
 
 

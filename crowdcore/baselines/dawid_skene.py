@@ -12,7 +12,8 @@ when it falls by less than `tol`.
 
 A. P. Dawid, A. M. Skene: Maximum likelihood estimation of observer error-rates using the EM algorithm. Applied
 Statistics 28 (1979). The start, the smoothing of 1e-10 and the class frequencies from the latest q are those of
-crowd-kit, to which the results compare.
+crowd-kit, to which the results compare. It differs in a row without counts, which crowd-kit spreads over the labels
+that the worker has used, not over all classes, and in the end of the rounds, which there goes by another bound.
 
 A step is a product with one sparse matrix of tasks by (worker, label), so that nothing as large as workers × tasks is
 ever made. Both steps work on any group of whole tasks: `m_step_counts` and `class_totals` of the groups add up to those
@@ -53,6 +54,7 @@ def dawid_skene(
     smoothing: float = SMOOTHING,
     start: Floats | None = None,
     prior: Floats | None = None,
+    additive: bool = False,
 ) -> Aggregation:
     """Answers, class frequencies and confusion matrices of greatest likelihood, from a start.
 
@@ -63,29 +65,29 @@ def dawid_skene(
         labels: what was said.
         n_rounds: at most so many rounds of both steps; at least 1.
         tol: the rounds end when the loss falls by less than this; a negative number means that they never do.
-        smoothing: the least count that a cell of a confusion matrix gets, above 0.
+        smoothing: the least count that a cell of a confusion matrix gets, above 0; see `additive`.
         start: (tasks, classes) probabilities to start from; shares of the labels when not given.
         prior: (classes,) class frequencies that are held fixed; found with the rest when not given.
+        additive: whether `smoothing` is added to every cell, and to every class total, instead. The steps then climb
+            the posterior density under Dirichlet priors of 1 + smoothing, and the loss is its logarithm's instead.
     """
     check_rounds(labels, n_rounds, start)
     if not smoothing > 0:
         raise InvalidOptionError(f"smoothing is {smoothing}; it takes a number above 0")
     said = said_by_task(labels)
-    answered = labels.sizes > 0
     probabilities = vote_shares(labels) if start is None else start
     losses: list[float] = []
     converged = False
     for _ in range(n_rounds):
-        confusion = confusion_of(_counts(said, probabilities, labels.n_classes), smoothing)
-        frequency = prior_of(class_totals(probabilities[answered])) if prior is None else prior
+        confusion, frequency = _maximise(labels, said, probabilities, smoothing, prior, additive)
         step = _expect(said, confusion, frequency)
         probabilities = step.probabilities
-        losses.append(-step.log_likelihood / max(len(labels.label), 1))
+        gain = smoothing * float(np.log(confusion).sum() + np.log(frequency).sum()) if additive else 0.0
+        losses.append(-(step.log_likelihood + gain) / max(len(labels.label), 1))
         converged = len(losses) > 1 and losses[-2] - losses[-1] < tol
         if converged:
             break
-    confusion = confusion_of(_counts(said, probabilities, labels.n_classes), smoothing)
-    frequency = prior_of(class_totals(probabilities[answered])) if prior is None else prior
+    confusion, frequency = _maximise(labels, said, probabilities, smoothing, prior, additive)
     return Aggregation.of(
         probabilities, skills_of(confusion, frequency), frequency, confusion=confusion, loss_history=tuple(losses),
         converged=converged or not len(labels.label),
@@ -109,7 +111,7 @@ def m_step_counts(labels: TaskLabels, probabilities: Floats) -> Floats:
         labels: what was said on a group of tasks.
         probabilities: (tasks, classes) of each class on these tasks.
     """
-    return _counts(said_by_task(labels), probabilities, labels.n_classes)
+    return _counts(said_by_task(labels), probabilities, labels.n_workers)
 
 
 def class_totals(probabilities: Floats) -> Floats:
@@ -117,22 +119,30 @@ def class_totals(probabilities: Floats) -> Floats:
     return np.asarray(on_grain(probabilities).sum(axis=0))
 
 
-def confusion_of(counts: Floats, smoothing: float = SMOOTHING) -> Floats:
+def confusion_of(counts: Floats, smoothing: float = SMOOTHING, *, additive: bool = False) -> Floats:
     """(workers, classes, classes) probability of the label (last) given the class, from the counts of all tasks.
 
-    Cells below `smoothing` are raised to it, then each row is divided by its sum.
+    Cells below `smoothing` are raised to it, or it is added to all; then each row is divided by its sum.
 
     >>> confusion_of(np.array([[[3.0, 1.0], [0.0, 0.0]]]))
     array([[[0.75, 0.25],
             [0.5 , 0.5 ]]])
+    >>> confusion_of(np.array([[[6.0, 2.0], [0.0, 0.0]]]), 1.0, additive=True)
+    array([[[0.7, 0.3],
+            [0.5, 0.5]]])
     """
-    raised = np.maximum(counts, smoothing)
-    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+    raised = counts + smoothing if additive else np.maximum(counts, smoothing)
+    raised /= raised.sum(axis=-1, keepdims=True)
+    return np.asarray(raised)
 
 
-def prior_of(totals: Floats) -> Floats:
-    """(classes,) class frequencies from the class totals of all tasks, raised to 1e-10 where they are below."""
-    raised = np.maximum(totals, SMOOTHING)
+def prior_of(totals: Floats, added: float = 0.0) -> Floats:
+    """(classes,) class frequencies from the class totals of all tasks; totals below 1e-10 are raised to it.
+
+    >>> prior_of(np.array([3.0, 1.0])), prior_of(np.array([3.0, 1.0]), added=2.0)
+    (array([0.75, 0.25]), array([0.625, 0.375]))
+    """
+    raised = np.maximum(totals + added, SMOOTHING)
     return np.asarray(raised / raised.sum()) if len(raised) else raised
 
 
@@ -169,16 +179,27 @@ def said_by_task(labels: TaskLabels) -> Any:
     return sparse.csr_array((np.ones(len(column)), column, labels.starts), shape=shape)
 
 
-def _counts(said: Any, probabilities: Floats, n_classes: int) -> Floats:
+def _counts(said: Any, probabilities: Floats, n_workers: int) -> Floats:
     totals = said.T @ on_grain(probabilities)
-    return np.asarray(totals.reshape(-1, n_classes, n_classes).transpose(0, 2, 1))
+    n_classes = probabilities.shape[1]
+    return np.asarray(totals.reshape(n_workers, n_classes, n_classes).transpose(0, 2, 1))
+
+
+def _maximise(
+    labels: TaskLabels, said: Any, probabilities: Floats, smoothing: float, prior: Floats | None, additive: bool
+) -> tuple[Floats, Floats]:
+    """The maximisation step: confusion matrices and class frequencies."""
+    counts = _counts(said, probabilities, labels.n_workers)
+    if prior is None:
+        prior = prior_of(class_totals(probabilities[labels.sizes > 0]), smoothing if additive else 0.0)
+    return confusion_of(counts, smoothing, additive=additive), prior
 
 
 def _expect(said: Any, confusion: Floats, prior: Floats) -> Expectation:
     """The expectation step. `said` may be any sparse matrix with the columns of `said_by_task`."""
     n_classes = len(prior)
     logs = on_grain(np.log(confusion.transpose(0, 2, 1)))
-    score = said @ logs.reshape(-1, n_classes)
+    score = said @ logs.reshape(said.shape[1], n_classes)
     score += on_grain(np.log(prior))
     return normalised(score)
 

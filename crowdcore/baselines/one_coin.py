@@ -114,7 +114,8 @@ def one_coin_e_step(labels: TaskLabels, accuracies: Floats, prior: Floats) -> Ex
     shape = (labels.n_tasks, len(prior))
     wrong = on_grain(np.log((1 - accuracies) / (len(prior) - 1)) if len(prior) > 1 else np.zeros(len(accuracies)))
     gain = (on_grain(np.log(accuracies)) - wrong)[labels.worker]
-    score = np.bincount(labels.task * shape[1] + labels.label, gain, shape[0] * shape[1]).reshape(shape)
+    total = np.bincount(labels.task * shape[1] + labels.label, gain, shape[0] * shape[1])
+    score = total.astype(np.float64, copy=False).reshape(shape)  # without labels they are integers
     score += np.bincount(labels.task, wrong[labels.worker], shape[0])[:, None]
     score += on_grain(np.log(prior))
     return normalised(score)

@@ -29,7 +29,7 @@ confusion matrices.
 
 >>> from crowdcore.simulate import simulate_crowd
 >>> rng = np.random.default_rng(3)
->>> crowd = simulate_crowd(n_tasks=500, n_workers=12, labels_per_task=6, n_classes=3, skills="fixed:0.7", rng=rng)
+>>> crowd = simulate_crowd(n_tasks=500, n_workers=12, labels_per_task=6, n_classes=3, skills="fixed:0.8", rng=rng)
 >>> found = opt_dawid_skene(crowd.grouped(), rng=rng)
 >>> bool(np.mean(found.answer != crowd.truth) < 0.02)
 True

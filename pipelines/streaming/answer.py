@@ -144,8 +144,5 @@ class _AnswerTasksFn(beam.DoFn):
         kept.keep(frame, lambda: EVENTS + kept.value.table.block().to_bytes(), compact)
 
     def _made(self, frames: list[bytes], note: dict[str, Any]) -> AnswerBoard:
-        board = AnswerBoard(self._rules)
-        for frame in frames:
-            board.table.apply(LabelBlock.from_bytes(memoryview(frame)[1:]))
-        board.revision = note.get("revision", 0)
-        return board
+        blocks = (LabelBlock.from_bytes(memoryview(frame)[1:]) for frame in frames)
+        return AnswerBoard.of(self._rules, blocks, note.get("revision", 0))

@@ -1,5 +1,6 @@
 """Answering: the labels of one shard and the latest skills in; answers that have changed out."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from pipelines.streaming.label_table import LabelTable
 from pipelines.tables import table_of
 
 NO_LABELS = "no-labels"
-_NEVER = -1
+FRESH_S, BACKLOG_EVERY_S = 5.0, 30.0
+_NEVER, _NONE, _UNKNOWN = -1, -2, -3
 _US = 1_000_000
 
 
@@ -38,8 +40,8 @@ class AnswerRules:
 
     aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     emit_if: float = 0.01
-    fresh_s: float = 5.0
-    backlog_every_s: float = 10.0
+    fresh_s: float = FRESH_S
+    backlog_every_s: float = BACKLOG_EVERY_S
 
 
 class AnswerBoard:
@@ -60,6 +62,17 @@ class AnswerBoard:
         self._queue: list[LabelBlock] = []
         self._sent, self._settled = 0, False
 
+    @classmethod
+    def of(cls, rules: AnswerRules, blocks: Iterable[LabelBlock], revision: int) -> "AnswerBoard":
+        """A board made anew from its labels; the sinks may hold any answer, also to a task that has no label left."""
+        board = cls(rules)
+        for block in blocks:
+            board.table.apply(block)
+        board.revision = revision
+        board._grow()
+        board._label.values[:] = _UNKNOWN
+        return board
+
     def _begin(self, table: LabelTable) -> None:
         self._table = table
         self._label, self._status = Column(np.int32, _NEVER), Column(np.uint8)
@@ -69,18 +82,21 @@ class AnswerBoard:
     def take(self, block: LabelBlock, now_s: float, number: int = 0) -> pa.Table | None:
         """Takes labels; gives the answers to their tasks that have changed, at once or with the next model.
 
-        A block whose `number` the model rests on has come late: no other model need follow, so it is answered at once.
+        A block whose `number` a settled model rests on has come late: no other model need follow, so it is answered at
+        once.
         """
-        known = 0 < number <= self._sent
-        if not known and (not self.version or block.arrived_us < (now_s - self._rules.fresh_s) * _US):
+        fresh = bool(self.version) and block.arrived_us >= (now_s - self._rules.fresh_s) * _US
+        last = self._settled and 0 < number <= self._sent
+        if not fresh and not last:
             self.wait(block)
             return None
         tasks = self.table.apply(block).tasks
         self._grow()
         waiting = np.flatnonzero(self._waiting.values)
-        self._backlog_at = 0.0
+        if fresh:
+            self._backlog_at = 0.0
         tasks = np.union1d(tasks, waiting) if len(waiting) else tasks
-        return self._given(tasks, now_s, exact=known and self._settled)
+        return self._given(tasks, now_s, exact=last)
 
     @property
     def table(self) -> LabelTable:
@@ -201,7 +217,7 @@ class AnswerBoard:
         answers = answer_tasks(labels, votes, model, self._rules.aggregate)
         code = self.table.classes.of(model.classes)
         label = code[np.minimum(answers.scores.answer, len(code) - 1)] if len(code) else np.zeros(len(tasks), np.int64)
-        return answers, np.where(answers.n_workers > 0, label, _NEVER - 1), model
+        return answers, np.where(answers.n_workers > 0, label, _NONE), model
 
     def _votes_now(self) -> Votes:
         table = self.table

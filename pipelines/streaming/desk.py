@@ -4,11 +4,14 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.streaming.answering import FRESH_S
 from pipelines.streaming.envelopes import DRAIN, Change, Marker
 from pipelines.streaming.skill_keeping import SkillKeeper, Solution
+from pipelines.streaming.tracking import LATE
 
-_QUIET_S = 0.3
+_QUIET_S = 0.15
 _WORST = 5
+_BACKLOG = 10_000
 
 
 @dataclass
@@ -43,10 +46,24 @@ class Desk:
         self.model_events = 0
         self.worst: list[str] = []
 
+    def hear(self, report: dict[str, Any]) -> None:
+        """Takes what a reader reports: many events that wait are a backlog if those just read have waited long."""
+        self.counts.update(report["counts"])
+        self.lag.update(report.get("lag", {}))
+        read_at_s = report.get("read_at_s", self.read_at_s)
+        self.read_at_s = min(self.read_at_s or read_at_s, read_at_s)
+        old = read_at_s - report.get("arrived_s", read_at_s) > FRESH_S
+        self.behind |= old and sum(self.lag.values()) >= _BACKLOG
+
     def has_caught_up(self, now_s: float) -> bool:
-        """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long."""
+        """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long.
+
+        All that the readers have read must be in the ledger; what a shard rejects is in it, what they reject is not.
+        """
         quiet = now_s - self.keeper.changed_at >= _QUIET_S
-        return self.behind and quiet and not any(self.lag.values())
+        rejected = self.counts["events_rejected"] - self.counts[f"events_rejected.{LATE}"]
+        whole = self.keeper.ledger.n_events >= self.counts["events_read"] - rejected
+        return self.behind and quiet and whole and not any(self.lag.values())
 
     def note(self) -> dict[str, Any]:
         """What must not be lost, beside the ledger."""

@@ -41,7 +41,6 @@ LEDGER = "ledger.frame"
 SNAPSHOT_S = 120.0
 _SOON_S, _LATER_S = 0.1, 0.5
 _TELL_EVERY_S = 1.0
-_BACKLOG = 10_000
 
 
 @dataclass
@@ -94,7 +93,7 @@ class _KeepSkillsFn(beam.DoFn):
             elif envelope[:1] == MARKER:
                 self._asked(kept.value, unpack_marker(envelope))
             else:
-                self._reported(kept.value, json.loads(envelope[1:]))
+                kept.value.hear(json.loads(envelope[1:]))
         self._look(kept.value)
         armed = kept.note.get("armed", False)
         kept.note["armed"] = True
@@ -119,9 +118,9 @@ class _KeepSkillsFn(beam.DoFn):
             desk.model_events = desk.model_events if solution.skills is None else solution.skills.n_events
             yield from self._out(solution, kept)
         at_once = desk.draining is not None or desk.has_caught_up(now)
-        if keeper.due(now, at_once=at_once):
+        if keeper.due(now, at_once, desk.behind):
             keeper.begin(now, self._pool.submit, settled=at_once, sent=dict(desk.sent))
-            desk.behind = False
+            desk.behind &= not at_once
         if desk.draining is not None and keeper.is_settled:
             yield from self._drained(kept, desk.draining)
             desk.draining = None
@@ -206,13 +205,6 @@ class _KeepSkillsFn(beam.DoFn):
             yield beam.pvalue.TaggedOutput("models", (shard, pack_marker(asked)))
         done = replace(marker, sender=self._shards, sent=kept.note.get("blocks", 0))
         yield beam.pvalue.TaggedOutput("rows", (DRAINED, pack_marker(done)))
-
-    def _reported(self, desk: Desk, report: dict[str, Any]) -> None:
-        desk.counts.update(report["counts"])
-        desk.lag.update(report.get("lag", {}))
-        desk.behind |= sum(desk.lag.values()) >= _BACKLOG
-        read_at_s = report.get("read_at_s", desk.read_at_s)
-        desk.read_at_s = min(desk.read_at_s or read_at_s, read_at_s)
 
     def _out(self, solution: Solution, kept: Kept[Desk]) -> Iterator[Any]:
         tag = beam.pvalue.TaggedOutput

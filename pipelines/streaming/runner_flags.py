@@ -20,6 +20,7 @@ _FLINK = {
 }
 _ON_FLINK = ("portable", "flink")
 _EMBEDDED = "embed"
+_SHARE = 2
 _USE = (
     "use --runner=PrismRunner on one machine, or a Flink cluster: "
     "--runner=PortableRunner --job_endpoint=HOST:PORT, or --runner=FlinkRunner"
@@ -53,9 +54,13 @@ def with_streaming_flags(beam_args: Sequence[str]) -> list[str]:
 
 
 def _workers(args: Sequence[str]) -> dict[str, str]:
-    """As many Python processes on each machine as the job has parts: one process uses one core."""
+    """Twice as many Python processes on each machine as the job has parts.
+
+    One process uses one core, and Flink deals the parts of all steps out to them as they happen to open: with as many
+    processes as cores one process often has nearly all the work.
+    """
     parallelism = _last(args, "--parallelism")
-    return {"--sdk_worker_parallelism": parallelism} if parallelism else {}
+    return {"--sdk_worker_parallelism": str(_SHARE * int(parallelism))} if parallelism.isdigit() else {}
 
 
 def runs_on_flink(beam_args: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ import schemas
 from crowdcore.edges import EdgeCounts
 from pipelines.settings import AggregateSettings
 from pipelines.solve import Solved, add_intervals, solve
-from pipelines.streaming.answering import revised
+from pipelines.streaming.answering import BACKLOG_EVERY_S, revised
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.ledger import Ledger
 
@@ -31,6 +31,7 @@ class SkillRules:
         solve_every_s: how long between two solutions while something changes; longer when solving takes long: at most a
             fifth of the time is spent on it.
         settle_after_s: how long nothing may change before the skills are solved from scratch, as the batch does.
+        backlog_every_s: the same while there is a backlog, whose answers come in rounds so long apart.
         skills_every_s: how long between two solutions with intervals, from which skills and verdicts come;
             those in between are for answers only.
         emit_if: a skill is given again when it changes by more than this, or its status.
@@ -40,6 +41,7 @@ class SkillRules:
     aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     solve_every_s: float = 2.0
     settle_after_s: float = 5.0
+    backlog_every_s: float = BACKLOG_EVERY_S
     skills_every_s: float = 10.0
     emit_if: float = 0.01
     prior_skills: Mapping[str, float] = field(default_factory=dict)
@@ -102,13 +104,14 @@ class SkillKeeper:
         if self.ledger.n_events != before:
             self.changed_at, self.is_settled = now_s, False
 
-    def due(self, now_s: float, at_once: bool = False) -> bool:
-        """Whether a solution should begin now."""
+    def due(self, now_s: float, at_once: bool = False, behind: bool = False) -> bool:
+        """Whether a solution should begin now; `behind` tells that there is a backlog."""
         if self._under_way is not None or self.is_settled:
             return False
         if at_once or now_s - self.changed_at >= self._rules.settle_after_s:
             return True
-        pause = max(self._rules.solve_every_s, _SHARE * self.seconds)
+        slow = behind and self.version > 0  # the first labels get a model all the same
+        pause = max(self._rules.backlog_every_s if slow else self._rules.solve_every_s, _SHARE * self.seconds)
         return self.changed_at > self._solved_at and now_s - self._solved_at >= pause
 
     def begin(

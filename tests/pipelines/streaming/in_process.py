@@ -69,10 +69,8 @@ class Stream:
         tracker = self.trackers[number]
         note = tracker.note()
         self.trackers[number] = TaskTracker.of(self.track_rules, [tracker.to_bytes()], note)
-        board = AnswerBoard(self.answer_rules)
-        board.table.apply(self.boards[number].table.block())
-        board.revision = self.boards[number].revision
-        self.boards[number] = board
+        board = self.boards[number]
+        self.boards[number] = AnswerBoard.of(self.answer_rules, [board.table.block()], board.revision)
 
     def components(self):
         """The rows of the graph as a sink has them, without those of components that are no more."""

@@ -85,6 +85,12 @@ class Keeping:
     def tick(self):
         return [(out.tag, out.value) for out in self.fn.tick("model", self.state.cell, self.state.bag, self.timer)]
 
+    def state_of(self):
+        """The step's desk, as it is at hand in this process."""
+        kept = self.fn._open(self.state.cell, self.state.bag)
+        kept.put_back()
+        return kept.value
+
     def ticks_until_drained(self):
         until = time.monotonic() + 30
         while time.monotonic() < until:

@@ -12,7 +12,17 @@ from pipelines.blocks import LabelBlock
 from pipelines.errors import RunError
 from pipelines.sources.unbounded import CAUGHT_UP, Polled
 from pipelines.streaming.control import Control
-from pipelines.streaming.envelopes import BOOTSTRAP, CLOCK, DRAIN, EVENTS, MARKER, REPORT, unpack_clock, unpack_marker
+from pipelines.streaming.envelopes import (
+    BOOTSTRAP,
+    CLOCK,
+    DRAIN,
+    EVENTS,
+    MARKER,
+    REPORT,
+    Marker,
+    unpack_clock,
+    unpack_marker,
+)
 from pipelines.streaming.inbox import unseal
 from pipelines.streaming.poll import PollSource, _PollFn
 
@@ -132,13 +142,13 @@ def test_counts_lag_and_rejects_are_reported(tmp_path, monkeypatch):
     assert [value for tag, value in found if tag == "rejects"] == [("rejects", b"table")]
     (report,) = [value for tag, value in found if tag == "reports"]
     assert report[:1] == REPORT
-    assert json.loads(report[1:]) == {"lag": {"a-0": 4}, "counts": counts, "read_at_s": 1000.0}
+    assert json.loads(report[1:]) == {"lag": {"a-0": 4}, "counts": counts, "read_at_s": 1000.0, "arrived_s": 0.0}
 
 
 def test_a_request_goes_to_every_shard_once_behind_the_events_and_to_end_stops_reading(tmp_path, monkeypatch):
     polling = Polling(tmp_path, monkeypatch, polled(*"abcdefgh"))
     polling.events()
-    request = polling.control.ask(DRAIN)
+    polling.control.request(Marker(DRAIN, "d"))
     polling.now += 2
     for envelopes in polling.events().values():
         (number, envelope), *rest = envelopes
@@ -149,7 +159,6 @@ def test_a_request_goes_to_every_shard_once_behind_the_events_and_to_end_stops_r
     polling.now += 2
     assert polling.events() == {}, "once is enough"
     assert len(polling.reader.asked) == n_asked, "nothing is read after a request to end"
-    assert request
 
 
 def test_a_stream_that_begins_with_a_run_tells_every_shard_before_its_first_events(tmp_path, monkeypatch):
@@ -166,7 +175,7 @@ def test_the_source_hears_what_is_safe_half_a_minute_later(tmp_path, monkeypatch
     polling = Polling(tmp_path, monkeypatch, polled("t", position=b"one"), polled("t", position=b"two"))
     for _ in range(4):
         polling()
-        polling.now += 14
+        polling.now += 16
     assert polling.reader.confirmed == [b"one"]
     polling.fn.teardown()
     assert polling.reader.closed

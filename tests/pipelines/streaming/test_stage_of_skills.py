@@ -1,6 +1,7 @@
 """The step that keeps the skills: what it sends on, and what a rollback leaves of it."""
 
 import json
+import time
 
 from stages import TRIANGLE, Keeping, change
 
@@ -93,3 +94,48 @@ def test_reports_of_readers_are_in_the_status(tmp_path):
     keeping.tick()
     status = keeping.control.status()
     assert (status["lag"], status["counts"]["events_rejected"]) == ({"labels-0": 2}, 2)
+
+
+BACKLOG = {"read_at_s": 100.0, "arrived_s": 10.0, "lag": {"labels-0": 20_000}, "counts": {"events_read": 27}}
+
+
+def caught_up(keeping, *envelopes, **report):
+    """Whether the stream settles at once when a backlog has been read."""
+    keeping(REPORT + json.dumps({**BACKLOG, **report}).encode())
+    keeping(REPORT + json.dumps({"lag": {"labels-0": 0}, "counts": {}}).encode(), *envelopes)
+    keeping.state_of().keeper.changed_at -= 1.0
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        keeping.tick()
+        if not keeping.state_of().keeper.busy:
+            return keeping.control.status()["settled"]
+    raise AssertionError("the solution did not end")
+
+
+def test_at_the_end_of_a_backlog_the_stream_settles_at_once(tmp_path):
+    assert caught_up(Keeping(tmp_path), change(0, *TRIANGLE))
+
+
+def test_many_events_that_wait_for_a_moment_are_no_backlog(tmp_path):
+    assert not caught_up(Keeping(tmp_path), change(0, *TRIANGLE), arrived_s=99.0)
+
+
+def test_a_backlog_has_not_ended_while_something_that_was_read_is_on_its_way(tmp_path):
+    assert not caught_up(Keeping(tmp_path), change(0, *TRIANGLE), counts={"events_read": 28})
+
+
+def test_what_was_rejected_is_not_waited_for(tmp_path):
+    counts = {"events_read": 28, "events_rejected": 1, "events_rejected.unknown-op": 1}
+    assert caught_up(Keeping(tmp_path), change(0, *TRIANGLE), counts=counts)
+
+
+def test_while_there_is_a_backlog_models_are_as_rare_as_its_rounds(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(REPORT + json.dumps(BACKLOG).encode(), change(0, *TRIANGLE))
+    keeper = keeping.state_of().keeper
+    now = time.time()
+    assert keeper.due(now, behind=True), "the first labels get a model"
+    keeper.version, keeper._solved_at, keeper.changed_at = 1, now - 29, now
+    assert keeper.due(now)
+    assert not keeper.due(now, behind=True)
+    assert keeper.due(now + 1, behind=True)
