@@ -158,7 +158,9 @@ def test_where_tasks_are_many_not_every_model_makes_them_be_looked_at_again():
     seconds = range(0, 20, 2)
     looked = [second for second in seconds if given(board.learn(skills(2 + second, ann=1 + second / 5), NOW + second))]
     assert looked == [6, 12, 18]
-    assert given(board.take(labels(("t0", "ann", "no", 2)), NOW + 19))["t0"][0] == "no", "a label is answered at once"
+    assert given(board.take(labels(("t0", "ann", "no", 2), arrived=NOW + 19), NOW + 19))["t0"][0] == "no", (
+        "a label is answered at once"
+    )
     assert given(board.learn(skills(50, settled=True, ann=9.0), NOW + 19)).keys() == {task for task, *_ in events}
 
 
