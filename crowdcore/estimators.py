@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from crowdcore.baselines.aggregation import Aggregation
+from crowdcore.baselines.agreement import bounds_of
 from crowdcore.baselines.dawid_skene import dawid_skene
 from crowdcore.baselines.ddkr import ddkr_skills
 from crowdcore.baselines.ghosh import ghosh
@@ -34,7 +35,7 @@ from crowdcore.fitted import Estimator, Fitted
 from crowdcore.frames import CodedLabels, code_labels, known_values
 from crowdcore.labels import Ints, TaskLabels
 from crowdcore.methods import by_code, pair_counts
-from crowdcore.projected_gradient import projected_gradient, skill_bounds, weighted_vote
+from crowdcore.projected_gradient import projected_gradient
 from crowdcore.weights import Floats
 
 
@@ -77,8 +78,8 @@ class ProjectedGradient(Estimator):
         )  # fmt: skip
 
     def _answer(self, labels: TaskLabels, fitted: Fitted) -> Aggregation:
-        bounds = np.append(skill_bounds(fitted.coded.labels, self.tau), 0.0)
-        return weighted_vote(labels, np.append(fitted.found.skills, 0.0), bounds, rule=self.multiclass)
+        bounds = np.append(bounds_of(fitted.coded.labels, self.tau), 0.0)
+        return oracle_vote(labels, np.append(fitted.found.skills, 0.0), bounds=bounds, rule=self.multiclass)
 
 
 @dataclass
