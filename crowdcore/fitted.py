@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from crowdcore.baselines.aggregation import Aggregation
+from crowdcore.baselines.agreement import bounds_of
 from crowdcore.baselines.dawid_skene import e_step
+from crowdcore.baselines.oracle import oracle_vote
 from crowdcore.errors import InvalidOptionError, NotFittedError
 from crowdcore.frames import CodedLabels, code_labels
 from crowdcore.frames.coded import in_codes_of
 from crowdcore.frames.known import gold_codes
 from crowdcore.labels import Ints, TaskLabels
-from crowdcore.projected_gradient import skill_bounds, weighted_vote
 
 _LEAST = 1e-10
 
@@ -183,7 +184,8 @@ class Estimator:
             unknown = np.full((1, n_classes, n_classes), 1 / n_classes)
             confusion = np.maximum(np.concatenate([found.confusion, unknown]), _LEAST)
             return Aggregation.of(e_step(labels, confusion, np.maximum(found.prior, _LEAST)), found.skills)
-        return weighted_vote(labels, np.append(found.skills, 0.0), np.append(skill_bounds(fitted.coded.labels), 0.0))
+        bounds = np.append(bounds_of(fitted.coded.labels), 0.0)
+        return oracle_vote(labels, np.append(found.skills, 0.0), bounds=bounds)
 
 
 def _nothing(coded: CodedLabels) -> Aggregation:

@@ -14,8 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from crowdcore.baselines.aggregation import Aggregation
-from crowdcore.baselines.agreement import agreement_skills
-from crowdcore.baselines.dawid_skene import dawid_skene, vote_shares
+from crowdcore.baselines.dawid_skene import dawid_skene
 from crowdcore.baselines.ddkr import ddkr_skills
 from crowdcore.baselines.ghosh import ghosh
 from crowdcore.baselines.kos import kos
@@ -23,9 +22,10 @@ from crowdcore.baselines.one_coin import one_coin_dawid_skene
 from crowdcore.baselines.opt_dawid_skene import opt_dawid_skene
 from crowdcore.baselines.oracle import oracle_vote
 from crowdcore.baselines.triangle import triangle_skills
+from crowdcore.baselines.weighted_majority import weighted_majority
 from crowdcore.edges import EdgeCounts
 from crowdcore.labels import TaskLabels
-from crowdcore.pgd import fit_skills
+from crowdcore.projected_gradient import projected_gradient
 from crowdcore.weights import Floats
 
 
@@ -68,16 +68,12 @@ def by_code(values: Floats, edges: EdgeCounts, n_workers: int) -> Floats:
     return spread
 
 
-def _pgd(labels: TaskLabels, *, rng: np.random.Generator) -> Aggregation:
-    edges = pair_counts(labels)
-    fit = fit_skills(edges, n_classes=max(2, labels.n_classes), rng=rng)
-    skills, bounds = (by_code(values, edges, labels.n_workers) for values in (fit.skills, fit.bounds))
-    return oracle_vote(labels, skills, bounds=bounds, loss_history=fit.loss_history, converged=fit.converged)
-
-
 def _majority(labels: TaskLabels, *, rng: np.random.Generator) -> Aggregation:
-    shares = vote_shares(labels)
-    return Aggregation.of(shares, agreement_skills(labels, Aggregation.of(shares, np.zeros(0)).answer))
+    return weighted_majority(labels)
+
+
+def _pgd(labels: TaskLabels, *, rng: np.random.Generator) -> Aggregation:
+    return projected_gradient(labels, rng=rng)
 
 
 def _from_pairs(find: Callable[..., Floats]) -> Run:

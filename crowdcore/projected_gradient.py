@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crowdcore.baselines.aggregation import Aggregation
+from crowdcore.baselines.oracle import oracle_vote
 from crowdcore.edges import EdgeCounts
 from crowdcore.errors import InvalidLabelsError
 from crowdcore.graph import GOLD
 from crowdcore.labels import Ints, TaskLabels, group_labels
 from crowdcore.pgd import fit_skills
-from crowdcore.scores import score_tasks, vote_weights
 from crowdcore.weights import Floats
 
 
@@ -55,46 +55,10 @@ def projected_gradient(
     skills, bounds = np.zeros(known.n_workers), np.zeros(known.n_workers)
     skills[code], bounds[code] = fit.skills, fit.bounds
     gold_code = -1 if gold is None else 0
-    found = weighted_vote(known, skills, bounds, rule=rule, class_prior=class_prior, gold=gold_code)
+    found = oracle_vote(known, skills, bounds=bounds, rule=rule, class_prior=class_prior, gold=gold_code)
     return replace(
         found, skills=skills[gold_code + 1 :], loss_history=fit.loss_history, converged=fit.converged
     )  # fmt: skip
-
-
-def weighted_vote(
-    labels: TaskLabels,
-    skills: Floats,
-    bounds: Floats,
-    *,
-    rule: str = "one-coin",
-    class_prior: Floats | None = None,
-    gold: int = -1,
-) -> Aggregation:
-    """The answers of workers whose skills are known.
-
-    Args:
-        labels: what was said.
-        skills: (workers,) s.
-        bounds: (workers,) how far from 0 a skill may be; farther ones are drawn in.
-        rule: "one-coin" or "one-vs-rest".
-        class_prior: (classes,) how frequent the classes are; all alike when not given.
-        gold: worker code of the known answers.
-    """
-    n_classes, one = max(2, labels.n_classes), labels.n_classes == 1
-    drawn_in = np.where(np.arange(len(skills)) == gold, 0.0, np.clip(skills, -bounds, bounds))
-    found = score_tasks(
-        labels, vote_weights(drawn_in, bounds, n_classes, rule), n_classes=n_classes, rule=rule,
-        class_prior=None if one else class_prior, gold=gold, probabilities=True,
-    )  # fmt: skip
-    every = np.ones((labels.n_tasks, 1)) if one or found.probabilities is None else found.probabilities
-    prior = np.full(labels.n_classes, 1 / max(labels.n_classes, 1)) if class_prior is None else class_prior
-    return Aggregation(np.where(one, 0, found.answer), every, skills, prior)
-
-
-def skill_bounds(labels: TaskLabels, tau: float = 1.0) -> Floats:
-    """(workers,) 1 − τ / √n, n the labels of the worker: how far from 0 `fit_skills` lets a skill be."""
-    n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
-    return np.maximum(0.0, 1 - tau / np.sqrt(np.maximum(n_labels, 1)))
 
 
 def _names(n_workers: int, has_gold: bool) -> NDArray[Any]:

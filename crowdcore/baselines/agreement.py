@@ -34,11 +34,16 @@ def agreement_skills(labels: TaskLabels, answer: Ints) -> Floats:
     return skills
 
 
-def skill_bounds(n_labels: ArrayLike) -> Floats:
-    """(workers,) 1 − 1/√n: how far from 0 the skill of a worker with n labels may be; 0 without labels.
+def bounds_of(labels: TaskLabels, tau: float = 1.0) -> Floats:
+    """(workers,) the `skill_bounds` of the workers of `labels`."""
+    return skill_bounds(np.bincount(labels.worker, minlength=labels.n_workers), tau)
+
+
+def skill_bounds(n_labels: ArrayLike, tau: float = 1.0) -> Floats:
+    """(workers,) 1 − τ/√n: how far from 0 the skill of a worker with n labels may be, but never below 0.
 
     >>> skill_bounds([0, 1, 4, 100])
     array([0. , 0. , 0.5, 0.9])
     """
-    bounds: Floats = 1 - 1 / np.sqrt(np.maximum(np.asarray(n_labels), 1))
+    bounds: Floats = np.maximum(0.0, 1 - tau / np.sqrt(np.maximum(np.asarray(n_labels), 1)))
     return bounds

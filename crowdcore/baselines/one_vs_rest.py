@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from crowdcore.baselines.aggregation import Aggregation
-from crowdcore.baselines.agreement import agreement_skills, skill_bounds
+from crowdcore.baselines.agreement import agreement_skills, bounds_of
 from crowdcore.components import Components, sums_by
 from crowdcore.labels import Ints, TaskLabels
 from crowdcore.scores import vote_weights
@@ -123,7 +123,7 @@ def solve_one_vs_rest(labels: TaskLabels, weigh: Weigh) -> Aggregation:
         scores[:, 0] = -scores[:, 1]
     answer = _best(labels, scores)
     skills = agreement_skills(labels, answer)
-    bounds = skill_bounds(np.bincount(labels.worker, minlength=labels.n_workers))
+    bounds = bounds_of(labels)
     odds = vote_weights(skills, bounds, n_classes)[labels.worker]
     fit, size = graph.part_sums(odds * total), graph.part_sums(square)
     factor = np.maximum(fit, 0.0) / np.where(size > 0, size, 1.0)

@@ -35,35 +35,31 @@ def oracle_vote(
     bounds: ArrayLike | None = None,
     class_prior: ArrayLike | None = None,
     rule: str = "one-coin",
-    loss_history: tuple[float, ...] = (),
-    converged: bool = True,
+    gold: int = -1,
 ) -> Aggregation:
     """Answers from skills.
 
     Args:
         labels: what was said.
         skills: (workers,) the skills, s in [−1, 1].
-        bounds: (workers,) how far from 0 they may be; 1 − 10⁻⁹ when not given.
+        bounds: (workers,) how far from 0 they may be, farther ones are drawn in; 1 − 10⁻⁹ when not given.
         class_prior: (classes,) how frequent the classes are, above 0; all alike when not given.
         rule: "one-coin" or "one-vs-rest", as `vote_weights` has them.
-        loss_history: of the way the skills were found, to hand on.
-        converged: whether that way came to its end, to hand on.
+        gold: worker code of known answers, which stand; -1 when there are none.
     """
     given = np.asarray(skills, np.float64)
     if given.shape != (labels.n_workers,):
         raise InvalidLabelsError(f"skills has shape {given.shape}; there are {labels.n_workers} workers")
     most = np.full(labels.n_workers, _MOST) if bounds is None else np.minimum(np.asarray(bounds, np.float64), _MOST)
-    used: Floats = np.clip(given, -most, most)
+    used: Floats = np.where(np.arange(labels.n_workers) == gold, 0.0, np.clip(given, -most, most))
     prior = None if class_prior is None else np.asarray(class_prior, np.float64)
     n_classes = labels.n_classes
     if n_classes < 2 or labels.n_tasks == 0:
-        sure = np.full((labels.n_tasks, n_classes), 1 / max(n_classes, 1))
-        return Aggregation.of(sure, given, prior, loss_history=loss_history, converged=converged)
-    weights = vote_weights(used, most, n_classes, rule)
-    found = score_tasks(labels, weights, n_classes=n_classes, rule=rule, class_prior=prior, probabilities=True)
+        return Aggregation.of(np.full((labels.n_tasks, n_classes), 1 / max(n_classes, 1)), given, prior)
+    found = score_tasks(
+        labels, vote_weights(used, most, n_classes, rule), n_classes=n_classes, rule=rule, class_prior=prior,
+        gold=gold, probabilities=True,
+    )  # fmt: skip
     probabilities = np.zeros((0, n_classes)) if found.probabilities is None else found.probabilities
     even = np.full(n_classes, 1 / n_classes)
-    return Aggregation(
-        found.answer, probabilities, given, even if prior is None else prior,
-        loss_history=loss_history, converged=converged,
-    )  # fmt: skip
+    return Aggregation(found.answer, probabilities, given, even if prior is None else prior)

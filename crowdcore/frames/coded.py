@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crowdcore.errors import InvalidLabelsError
-from crowdcore.frames.kinds import COLUMNS, Frames, Opened, open_frame
+from crowdcore.frames.kinds import COLUMNS, Codes, Frames, Opened, open_frame
 from crowdcore.labels import GroupedLabels, Ints, TaskLabels, group_labels, order_by
 
 CONTRADICTION = "contradiction"
@@ -102,7 +102,7 @@ def _places(frames: Frames, ids: Any, among: Any, otherwise: int) -> Ints:
 class _Column:
     """(rows,) codes and the ids they stand for."""
 
-    codes: Ints
+    codes: Codes
     ids: Any
 
     def kept(self, frames: Frames, keep: NDArray[np.bool_]) -> "_Column":

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crowdcore.errors import InvalidLabelsError
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
 COLUMNS = ("task", "worker", "label")
+
+Codes = NDArray[np.integer[Any]]
 
 
 class Frames(Protocol):
@@ -27,7 +30,7 @@ class Frames(Protocol):
     def names(self, data: Any) -> list[str]:
         """The columns."""
 
-    def encode(self, data: Any, column: str) -> tuple[Ints, Any]:
+    def encode(self, data: Any, column: str) -> tuple[Codes, Any]:
         """(rows,) codes, -1 where the value is missing, and the ids they stand for, sorted; a few may be unused."""
 
     def listed(self, data: Any, column: str) -> list[Any]:
@@ -96,7 +99,7 @@ def _article(word: str) -> str:
     return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
 
 
-def ranked(codes: Ints, order: Ints) -> Ints:
+def ranked(codes: Codes, order: Codes) -> Codes:
     """Codes after their ids were put in `order`; -1 stays -1.
 
     >>> ranked(np.array([0, 1, -1]), np.array([1, 0])).tolist()

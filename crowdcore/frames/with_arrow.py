@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdcore.frames.kinds import distinct_names, mixed_order, ranked
+from crowdcore.frames.kinds import Codes, distinct_names, mixed_order, ranked
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
@@ -28,13 +28,17 @@ class ArrowFrames:
         """The columns."""
         return list(data.schema.names)
 
-    def encode(self, data: Any, column: str) -> tuple[Ints, Any]:
+    def encode(self, data: Any, column: str) -> tuple[Codes, Any]:
         """The values of an ordered dictionary keep their order; others are sorted."""
-        encoded = data.column(column).dictionary_encode()
+        values = data.column(column)
+        if values.null_count == len(values):  # also a column without a type
+            return np.full(len(values), -1), values.slice(0, 0)
+        encoded = values.dictionary_encode()
         if hasattr(encoded, "unify_dictionaries"):
             encoded = encoded.unify_dictionaries().combine_chunks()
         given = data.schema.field(column).type
-        codes, ids = _codes_of(encoded.indices), encoded.dictionary
+        codes: Codes = _codes_of(encoded.indices)
+        ids = encoded.dictionary
         if hasattr(given, "ordered"):  # a dictionary from elsewhere: it may hold nulls, or a value twice
             again = ids.dictionary_encode()
             codes, ids = np.append(_codes_of(again.indices), -1)[codes], again.dictionary

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crowdcore.errors import InvalidLabelsError
-from crowdcore.frames.kinds import distinct_names, mixed_order, ranked
+from crowdcore.frames.kinds import Codes, distinct_names, mixed_order, ranked
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
@@ -21,7 +21,7 @@ class PlainColumns:
         """The columns."""
         return [name for name in data if isinstance(name, str)]
 
-    def encode(self, data: Any, column: str) -> tuple[Ints, Any]:
+    def encode(self, data: Any, column: str) -> tuple[Codes, Any]:
         """Values that are None or not a number are missing; values that Python calls equal are one."""
         values = data[column]
         if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuUSM":

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdcore.frames.kinds import mixed_order, ranked
+from crowdcore.frames.kinds import Codes, mixed_order, ranked
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
@@ -17,7 +17,7 @@ class PandasFrames:
         """The columns."""
         return [name for name in data.columns if isinstance(name, str)]
 
-    def encode(self, data: Any, column: str) -> tuple[Ints, Any]:
+    def encode(self, data: Any, column: str) -> tuple[Codes, Any]:
         """Categories keep their order; other values are sorted."""
         codes, ids = data[column].factorize()
         missing = np.asarray(ids.isna(), bool)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from crowdcore.errors import InvalidLabelsError
-from crowdcore.frames.kinds import distinct_names
+from crowdcore.frames.kinds import Codes, distinct_names
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
 
@@ -18,7 +18,7 @@ class PolarsFrames:
         """The columns."""
         return list(data.columns)
 
-    def encode(self, data: Any, column: str) -> tuple[Ints, Any]:
+    def encode(self, data: Any, column: str) -> tuple[Codes, Any]:
         """The values of an Enum keep their order; others are sorted."""
         import polars as pl
 
