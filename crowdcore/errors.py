@@ -2,7 +2,8 @@
 
 CrowdcoreError
 ├── InvalidLabelsError     arrays that do not fit together
-└── InvalidOptionError     an option outside its range
+├── InvalidOptionError     an option outside its range
+└── NotFittedError         a result asked for before there is one
 """
 
 
@@ -16,3 +17,7 @@ class InvalidLabelsError(CrowdcoreError):
 
 class InvalidOptionError(CrowdcoreError):
     """An option is outside its range; the message says what it takes."""
+
+
+class NotFittedError(CrowdcoreError, AttributeError):
+    """The estimator has no such result: it is not fitted yet, or its method does not give it."""

@@ -18,6 +18,7 @@ from crowdcore.labels import Ints, TaskLabels
 MAX_PAIRS = 500_000
 _DENSE_WORKERS = 4096
 _ROUND_PAIRS = 4_000_000
+_PAIRS_AT_ONCE = 1 << 18
 _ROWS_AT_ONCE = 32
 _COMMON_BITS = 32
 _COMMON = 1 << _COMMON_BITS
@@ -75,16 +76,17 @@ class PairTally:
 
     def _dense_pairs(self, known: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """The pairs of the dense table, some rows at a time: they stay in the processor's cache."""
-        size = len(known)
-        cells, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        size, end = len(known), 0
+        n_pairs = np.count_nonzero(self._dense)  # as many as there will be at most: no table is made twice
+        first, second, count = (np.empty(n_pairs, np.int64) for _ in range(3))
         for at in range(0, size, _ROWS_AT_ONCE):
             rows = self._dense.take(known[at : at + _ROWS_AT_ONCE], axis=0).take(known, axis=1).reshape(-1)
             cell = np.flatnonzero(rows)
-            cells.append(cell + at * size)
-            counts.append(rows[cell])
-        cell, count = np.concatenate(cells), np.concatenate(counts)
-        first = cell // max(size, 1)
-        second = cell - first * size
+            here = slice(end, end := end + len(cell))
+            count[here] = rows[cell]
+            np.divmod(cell, size, out=(first[here], second[here]))
+            first[here] += at
+        first, second, count = first[:end], second[:end], count[:end]
         if np.any(first > second):  # worker codes were not in the order of the ids
             return _unpacked(_table_of(first, second, count, size))
         return first, second, *_counts_of(count)
@@ -106,7 +108,7 @@ class PairTally:
     def _add_dense(self, pairs: "Pairs", n_workers: int) -> None:
         size = len(self._dense)
         if n_workers > size:
-            room = min(_DENSE_WORKERS, max(64, n_workers + n_workers // 4))
+            room = min(_DENSE_WORKERS, max(64, n_workers + (n_workers // 4 if size else 0)))
             table = np.zeros((room, room), np.int64)
             table[:size, :size] = self._dense
             self._dense, size = table, room
@@ -143,14 +145,14 @@ class Pairs:
 
 
 def pair_rounds(labels: TaskLabels) -> Iterator[Pairs]:
-    """Every pair of labels on one task, at most about `_ROUND_PAIRS` at a time."""
+    """Every pair of labels on one task, at most about `_PAIRS_AT_ONCE` at a time, which bounds the memory."""
     sizes = labels.sizes
     for size in np.flatnonzero(np.bincount(sizes)).tolist():
         if size < 2:
             continue
         starts = labels.starts[:-1][sizes == size]
         one, other = _places(size)
-        step = max(1, _ROUND_PAIRS // len(one))
+        step = max(1, min(_PAIRS_AT_ONCE, _ROUND_PAIRS) // len(one))
         for at in range(0, len(starts), step):
             cell = starts[at : at + step] + np.arange(size)[:, None]
             worker, label = labels.worker[cell], labels.label[cell]
