@@ -25,7 +25,10 @@ probabilities. What is added up is rounded to multiples of 2⁻³⁰, so that su
 (array([0, 1, 0]), array([1.  , 1.  , 0.33]))
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from crowdcore.baselines.aggregation import Aggregation
 from crowdcore.baselines.dawid_skene import (
@@ -88,10 +91,10 @@ def m_step_right(labels: TaskLabels, probabilities: Floats) -> Floats:
         probabilities: (tasks, classes) of each class on these tasks.
     """
     right = on_grain(probabilities[labels.task, labels.label])
-    return np.bincount(labels.worker, right, labels.n_workers)
+    return np.bincount(labels.worker, right, labels.n_workers).astype(np.float64, copy=False)
 
 
-def accuracies_of(right: Floats, n_labels: Floats, n_classes: int) -> Floats:
+def accuracies_of(right: Floats, n_labels: NDArray[Any], n_classes: int) -> Floats:
     """(workers,) p from the labels of all tasks: the share of right ones, 1/K without labels.
 
     With two classes or more p stays 1e-10 away from 0 and 1.

@@ -17,7 +17,9 @@ expectation step gives the probabilities that Dawid-Skene starts from. Class fre
 the authors do, and no cell of a confusion matrix counts less than a tenth of a label.
 
 Y. Zhang, X. Chen, D. Zhou, M. I. Jordan: Spectral methods meet EM: a provably optimal algorithm for crowdsourcing. NIPS
-2014; Journal of Machine Learning Research 17 (2016).
+2014; Journal of Machine Learning Research 17 (2016). Their errors are .0712 on RTE1, .0584 on Temp, .1689 on Dogs and
+.1586 on Web. Here the middle of 21 random groupings, and the range, is .0712 (.0700 to .0912), .0606 (.0563 to .0628),
+.1574 (.1561 to .1623) and .1674 (.1545 to .1877).
 
 The groups are drawn with `rng`: a random order of the workers with labels, dealt out in turn. **When the spectral start
 fails**, the start is the share of the labels, as in plain Dawid-Skene. It fails when fewer than K tasks have labels of

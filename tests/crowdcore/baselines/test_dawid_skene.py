@@ -1,5 +1,7 @@
 """Dawid-Skene with confusion matrices, and what all methods of this family share."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -78,8 +80,8 @@ def test_steps_do_not_depend_on_how_tasks_are_split():
     labels = crowd().grouped()
     every = vote_shares(labels)
     cuts = [0, 13, 14, 120, 200]
-    shards = [part(labels, low, high) for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
-    shares = [every[low:high] for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+    shards = [part(labels, low, high) for low, high in pairwise(cuts)]
+    shares = [every[low:high] for low, high in pairwise(cuts)]
     counts = sum(m_step_counts(shard, share) for shard, share in zip(shards, shares, strict=True))
     totals = sum(class_totals(share) for share in shares)
     assert np.array_equal(counts, m_step_counts(labels, every))

@@ -54,7 +54,7 @@ def test_after_as_many_rounds_probabilities_are_crowd_kits(theirs, name, method)
     found = METHODS[method](dataset(name)[0], n_rounds=ROUNDS, tol=-1.0)
     other = np.array(theirs[f"{name} {method} fixed"])
     gap = np.abs(found.probabilities - other).max(axis=1)
-    # A row of a matrix without any count: crowd-kit spreads it over the labels the worker has used, we over all classes.
+    # A row of a matrix without counts: crowd-kit spreads it over the labels the worker has used, we over all classes.
     limit = 1e-6 if method == "OneCoinDawidSkene" or name in ("rte1", "temp", "bluebirds") else 0.05
     assert np.max(gap) < limit
     assert np.mean(gap) < 1e-3
