@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import pty
 import re
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -163,7 +165,7 @@ def test_each_option_changes_what_is_said(files, tmp_path):
 
 def figures(out):
     """What was said, without seconds and memory, which are never twice the same."""
-    return re.sub(r"(\d\.\d{4}) .*", r"\1", out) if not out.startswith("{") else out
+    return out if out.startswith("{") else re.sub(r"(\d\.\d{4}) .*|\d+ MB", r"\1", out)
 
 
 def test_a_truth_with_the_columns_of_the_inputs_or_its_own_is_read(files, tmp_path):
@@ -189,6 +191,21 @@ def test_a_method_that_fails_or_is_too_slow_says_so_and_the_others_go_on(files, 
     assert "kos: KeyError: 'no-method'" in done.out
     assert "ghosh: It was ended after 0.001 s; --limit gives it more." in done.out
     assert done.out.index("pgd ") < done.out.index("ghosh ") < done.out.index("kos ")
+
+
+def test_a_terminal_sees_a_bar_and_a_log_sees_none(files):
+    program = [sys.executable, "-c", "from pipelines.cli import main; main()"]
+    command = [*program, "compare", files[0], "--truth", files[1], "--methods", "majority"]
+    settings = {"stdout": subprocess.PIPE, "check": True, "env": {**os.environ, "TERM": "xterm"}}
+    terminal, end = pty.openpty()
+    on_terminal = subprocess.run(command, stderr=end, **settings)
+    os.close(end)
+    seen = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    in_log = subprocess.run(command, stderr=subprocess.PIPE, **settings)
+    assert "0 of 1 methods  majority" in seen
+    assert in_log.stderr == b""
+    assert figures(on_terminal.stdout.decode()) == figures(in_log.stdout.decode())
 
 
 def test_a_process_that_is_killed_is_a_failure(tmp_path, monkeypatch):
