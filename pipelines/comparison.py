@@ -110,8 +110,10 @@ def _in_order(shard: TaskShard) -> tuple[TaskLabels, pa.LargeStringArray, pa.Lar
     task, tasks = _ranked(given.task, shard.task)
     worker, workers = _ranked(given.worker, shard.workers)
     label, classes = _ranked(given.label, shard.classes)
-    sizes = {"n_tasks": len(tasks), "n_workers": len(workers), "n_classes": len(classes)}
-    return group_labels(task, worker, label, **sizes).labels, tasks, classes
+    grouped = group_labels(
+        task, worker, label, n_tasks=len(tasks), n_workers=len(workers), n_classes=len(classes)
+    )  # fmt: skip
+    return grouped.labels, tasks, classes
 
 
 def _ranked(codes: Ints, names: pa.LargeStringArray) -> tuple[Ints, pa.LargeStringArray]:

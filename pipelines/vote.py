@@ -89,9 +89,9 @@ def _majority(shard: TaskShard, model: ConfusionModel, probabilities: bool) -> t
     """The totals are how many of each worker's labels are the answer."""
     labels = model.coded(shard)
     scores = majority_scores(labels, probabilities=probabilities and labels.n_classes > 0)
-    agrees = labels.label == scores.answer[labels.task]
-    counts = np.bincount(labels.worker, agrees, minlength=labels.n_workers)[:, None]
-    return totals_of(counts, np.zeros(1), model.places(shard)), scores
+    agrees = (labels.label == scores.answer[labels.task]).astype(np.float64)
+    counts = np.asarray(np.bincount(labels.worker, agrees, minlength=labels.n_workers), np.float64)
+    return totals_of(counts[:, None], np.zeros(1), model.places(shard)), scores
 
 
 def _likelihood(shard: TaskShard, model: ConfusionModel, probabilities: bool) -> tuple[WorkerTotals, TaskScores]:

@@ -2,10 +2,14 @@
 
 import random
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.testing.test_pipeline import TestPipeline
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.window import FixedWindows
 from command_line import crowd_rows, run_command, write_rows
 from laws import assert_combines_freely
 from oracle import checksum, encoded, table
@@ -155,6 +159,30 @@ def test_the_manifest_tells_method_passes_and_loss(labels_file, tmp_path, coded)
     assert (fit["method"], fit["passes"]) == ("dawid-skene", str(PASSES))
     assert float(fit["loss"]) == pytest.approx(found.loss_history[-1], abs=1e-6)
     assert result.manifest["classes"] == list(coded[2])
+
+
+def test_each_window_is_a_crowd_of_its_own():
+    crowds = [crowd_rows(n_classes=n_classes, n_tasks=20) for n_classes in (2, 3)]
+    expected = []
+    for hour, rows in enumerate(crowds):
+        (tasks, t), (workers, w), (classes, y) = map(encoded, zip(*rows, strict=True))
+        sizes = {"n_tasks": len(tasks), "n_workers": len(workers), "n_classes": len(classes)}
+        found = dawid_skene(group_labels(t, w, y, **sizes).labels, n_rounds=2, tol=-1.0)
+        best = found.probabilities.max(axis=1)
+        expected += [(hour, *row) for row in zip(tasks, classes[found.answer], best, strict=True)]
+    rows = [
+        beam.window.TimestampedValue(dict(zip(("task", "worker", "label"), row, strict=True)), 60 * hour)
+        for hour, crowd in enumerate(crowds)
+        for row in crowd
+    ]
+    with TestPipeline("BundleBasedDirectRunner") as pipeline:
+        stamped = pipeline | beam.Create(rows) | beam.Map(lambda row: row) | beam.WindowInto(FixedWindows(60))
+        found = stamped | AggregateLabels(AggregateSettings(method="dawid-skene", passes=2, shards=3))
+        assert_that(found["scores"] | beam.Map(with_window), equal_to(expected))
+
+
+def with_window(row, window=beam.DoFn.WindowParam):
+    return int(window.start) // 60, row.task, row.label, row.probability
 
 
 def test_given_class_frequencies_are_held(labels_file, tmp_path, coded):
