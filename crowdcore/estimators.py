@@ -1,5 +1,8 @@
 """Every method on a data frame, in the dialect of crowd-kit.
 
+Each takes `repeats`: which of several labels of a worker on a task counts, "last", "first", or "error" for none if they
+contradict each other. `crowdcore.fitted.Estimator` has what all have in common, docs/python.md a page on all of it.
+
 >>> labels = [("t1", "ann", "yes"), ("t1", "bob", "yes"), ("t1", "cem", "no"), ("t2", "ann", "no"), ("t2", "bob", "no")]
 >>> ProjectedGradient().fit_predict(labels)
 {'task': array(['t1', 't2'], dtype=object), 'agg_label': array(['yes', 'no'], dtype=object)}
@@ -24,6 +27,7 @@ from crowdcore.baselines.opt_dawid_skene import opt_dawid_skene
 from crowdcore.baselines.oracle import oracle_vote
 from crowdcore.baselines.triangle import triangle_skills
 from crowdcore.baselines.weighted_majority import weighted_majority
+from crowdcore.confusion import pgd_confusion
 from crowdcore.edges import EdgeCounts
 from crowdcore.errors import InvalidOptionError
 from crowdcore.fitted import Estimator, Fitted
@@ -50,7 +54,6 @@ class ProjectedGradient(Estimator):
         tol, n_iter: the solver stops when no worker would move by more than `tol`, or after `n_iter` rounds; None is
             its own default.
         random_state: of the random starts.
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     weights: str = "identity"
@@ -87,7 +90,6 @@ class MajorityVote(Estimator):
     Attributes:
         default_skill: weight of a worker that `skills` does not have, with ``on_missing_skill="value"``.
         on_missing_skill: "error", "ignore" (their labels do not count) or "value".
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     default_skill: float | None = None
@@ -142,7 +144,6 @@ class DawidSkene(Estimator):
         n_iter: at most so many rounds.
         tol: the rounds end when the loss falls by less than this.
         initial_error_strategy: crowd-kit's; it takes None only.
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     n_iter: int = 100
@@ -171,7 +172,6 @@ class OneCoinDawidSkene(Estimator):
     Attributes:
         n_iter: at most so many rounds.
         tol: the rounds end when the loss falls by less than this.
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     n_iter: int = 100
@@ -191,7 +191,6 @@ class OptDawidSkene(Estimator):
         n_iter: at most so many rounds after the start.
         tol: the rounds end when the loss falls by less than this.
         random_state: of the groups.
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     n_iter: int = 10
@@ -211,7 +210,6 @@ class KOS(Estimator):
     Attributes:
         n_iter: how often messages go to and fro.
         random_state: of the first messages.
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     n_iter: int = 100
@@ -230,7 +228,6 @@ class Ghosh(Estimator):
         n_iter: of the power iteration.
         tol: it stops when no weight moves by more than this.
         random_state: of the first weights.
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     n_iter: int = 1000
@@ -250,7 +247,6 @@ class DDKR(Estimator):
         loss: "counts" or "plain".
         n_iter: of alternating steps, then of Newton's.
         tol: it stops when no skill moves by more than this.
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
     """
 
     loss: str = "counts"
@@ -265,17 +261,35 @@ class DDKR(Estimator):
 
 @dataclass
 class TriangleEstimator(Estimator):
-    """Skills from triangles of workers (Bonald, Combes), then weighted votes; see `crowdcore.baselines.triangle`.
-
-    Attributes:
-        repeats: which label of a worker on a task counts: "last", "first" or "error".
-    """
+    """Skills from triangles of workers (Bonald, Combes), then weighted votes; see `crowdcore.baselines.triangle`."""
 
     repeats: str = "last"
 
     def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
         n_classes = max(2, labels.n_classes)
         return _vote_by_pairs(labels, lambda edges: triangle_skills(edges, n_classes=n_classes))
+
+
+@dataclass
+class ProjectedGradientConfusion(Estimator):
+    """A few smoothed Dawid-Skene rounds from the answers of projected gradient; see `crowdcore.confusion`.
+
+    Attributes:
+        weights: of projected gradient: "identity", "binary", "squared" or "saturating".
+        smoothing: added to every cell of the counts.
+        n_iter: so many rounds.
+        random_state: of the random starts.
+    """
+
+    weights: str = "identity"
+    smoothing: float = 1.0
+    n_iter: int = 10
+    random_state: int = 0
+    repeats: str = "last"
+
+    def _aggregate(self, labels: TaskLabels, gold: Ints | None) -> Aggregation:
+        options: dict[str, Any] = {"weights": self.weights, "smoothing": self.smoothing, "n_rounds": self.n_iter}
+        return pgd_confusion(labels, rng=np.random.default_rng(self.random_state), **options)
 
 
 def _vote_by_pairs(labels: TaskLabels, find: Callable[[EdgeCounts], Floats]) -> Aggregation:

@@ -24,6 +24,8 @@ _MIN_CG = 50
 _MAX_CG = 300
 _BENT = 1e-8
 _REACH = 0.5
+# Moves this small are none, and to divide by them would overflow.
+_NOTHING = 1e-300
 _SHORT = 1 / 64
 _NEAR = 1e-3
 _SUFFICIENT = 1e-4
@@ -143,7 +145,8 @@ def _stretch(problem: AgreementProblem, direction: Floats, chosen: NDArray[np.bo
     """(components,) the factor that makes the largest move along `direction` half a skill; 0 where not `chosen`."""
     longest = np.zeros(len(chosen))
     np.maximum.at(longest, problem.parts.component, np.abs(direction))
-    return np.where(chosen & (longest > 0), _REACH / np.where(longest > 0, longest, 1.0), 0.0)
+    moves = longest > _NOTHING
+    return np.where(chosen & moves, _REACH / np.where(moves, longest, 1.0), 0.0)
 
 
 def _search(problem: AgreementProblem, point: Point, step: Floats, long_step: Floats) -> Point:

@@ -20,6 +20,7 @@ _WORKER = """\
 import sys
 from pipelines.lean import start_lean
 start_lean(streams=True, embedded=False)
+import pipelines.stream, polars  # before the first event waits for them
 from apache_beam.runners.worker.sdk_worker import SdkHarness
 SdkHarness(sys.argv[1], worker_id=sys.argv[2], state_cache_size=0, data_buffer_time_limit_ms=-1).run()
 """

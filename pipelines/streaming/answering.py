@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +19,8 @@ from pipelines.settings import AggregateSettings
 from pipelines.streaming.codes import Column
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.label_table import LabelTable
-from pipelines.tables import table_of
+from pipelines.streaming.rows import blank_rows, revised
 
-NO_LABELS = "no-labels"
 FRESH_S, BACKLOG_EVERY_S = 5.0, 30.0
 _NEVER, _NONE, _UNKNOWN = -1, -2, -3
 _US = 1_000_000
@@ -37,12 +35,15 @@ class AnswerRules:
         emit_if: an answer is given again when its label changes, or its probability by more than this.
         fresh_s: labels that arrived longer ago are a backlog; their tasks are answered with the next model.
         backlog_every_s: while there is a backlog, how long between two rounds of answers.
+        looks_per_s: how many answers are looked at again a second, at most, because skills have changed: where tasks
+            are many not every model is a reason to look.
     """
 
     aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     emit_if: float = 0.01
     fresh_s: float = FRESH_S
     backlog_every_s: float = BACKLOG_EVERY_S
+    looks_per_s: float = 5_000.0
 
 
 class AnswerBoard:
@@ -59,7 +60,7 @@ class AnswerBoard:
         self._begin(LabelTable())
         self._model = _no_model(rules.aggregate)
         self._votes: tuple[tuple[int, int, int], Votes] | None = None
-        self._backlog_at = 0.0
+        self._backlog_at = self._looked_at = 0.0
         self._queue: list[LabelBlock] = []
         self._sent, self._settled = 0, False
 
@@ -121,11 +122,15 @@ class AnswerBoard:
         return self.answer_all(now_s)
 
     def answer_all(self, now_s: float) -> pa.Table | None:
-        """Gives every answer that the model changes; while there is a backlog, from time to time only."""
-        if not self._settled and (self._queue or self._waiting.values.any()):
-            if now_s - self._backlog_at < self._rules.backlog_every_s:
+        """Gives every answer that the model changes; of many tasks, or while there is a backlog, not with every one."""
+        if not self._settled:
+            behind = bool(self._queue) or bool(self._waiting.values.any())
+            if behind and now_s - self._backlog_at < self._rules.backlog_every_s:
                 return None
-            self._backlog_at = now_s
+            if not behind and abs(now_s - self._looked_at) < len(self._label) / self._rules.looks_per_s - 1:
+                return None
+            self._backlog_at = now_s if behind else self._backlog_at
+        self._looked_at = now_s
         tasks = np.arange(len(self.table.tasks))
         self._grow()
         return self._given(tasks, now_s, exact=self._settled)
@@ -241,17 +246,9 @@ class AnswerBoard:
         table = answer_table(names, answers.n_workers, answers, model).cast(schemas.arrow_schema("score"))
         empty = answers.n_workers == 0
         if empty.any():
-            blank = _blank_rows(names.filter(pa.array(empty)), model.name)
+            blank = blank_rows(names.filter(pa.array(empty)), model.name)
             table = pa.concat_tables([table.filter(pa.array(~empty)), blank])
         return revised(table, self.version, self.revision, closed)
-
-
-def revised(table: pa.Table, version: int, revision: int, closed: bool = False) -> pa.Table:
-    """The rows of `table` as rows of a stream."""
-    for name, value in (("model_version", version), ("revision", revision), ("closed", closed)):
-        kind = schemas.arrow_schema("revision").field(name)
-        table = table.append_column(kind, pa.repeat(pa.scalar(value, kind.type), table.num_rows))
-    return table
 
 
 def _some(answers: Answers, chosen: Ints) -> Answers:
@@ -276,25 +273,6 @@ def _signatures(scores: TaskScores, model: Model) -> NDArray[np.float64]:
     marks = hash_texts(model.classes).astype(np.float64) / 2.0**64
     marked: NDArray[np.float64] = scores.probabilities[:, : len(marks)] @ marks
     return marked
-
-
-def _blank_rows(names: pa.LargeStringArray, model: str) -> pa.Table:
-    """Rows of tasks that have lost all their labels."""
-    n = len(names)
-    zeros = pa.array(np.zeros(n))
-    whole = pa.array(np.zeros(n, np.int64))
-    columns: dict[str, Any] = {
-        "task": names,
-        "label": pa.repeat("", n),
-        "probability": zeros,
-        "margin": zeros,
-        "score": zeros,
-        "n_labels": whole,
-        "n_workers": whole,
-        "status": pa.repeat(NO_LABELS, n),
-        "model": pa.repeat(model, n),
-    }
-    return table_of("score", columns).cast(schemas.arrow_schema("score"))
 
 
 def _no_model(settings: AggregateSettings) -> Model:

@@ -8,7 +8,7 @@ interruptions leaves some kilobytes in every later checkpoint; this leaves nothi
 import json
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from pipelines.blocks import split_block
+from pipelines.blocks import LabelBlock, joined, split_block
 from pipelines.errors import RunError
 from pipelines.sources.unbounded import CAUGHT_UP, Polled, Reader, Source
 from pipelines.streaming.control import Control
@@ -35,6 +35,7 @@ _HOUR_S = 3600
 _CONTROL_EVERY_S = 1.0
 _CONFIRM_EVERY_S, _CONFIRM_AFTER_S = 5.0, 30.0
 _HANDLED = 50
+_FEW = 10_000
 
 
 @dataclass
@@ -51,6 +52,7 @@ class PollSource(beam.PTransform):
         max_events: how many events make a block.
         wait_s: how long a poll waits for events.
         bootstrap: a folder with an earlier state, to begin with; empty: none.
+        keep_places: whether later steps must know where each event stood, to reject it.
     """
 
     source: Source
@@ -59,6 +61,7 @@ class PollSource(beam.PTransform):
     max_events: int = 50_000
     wait_s: float = 0.5
     bootstrap: str = ""
+    keep_places: bool = True
 
     def expand(self, begin: beam.pvalue.PBegin) -> Any:
         """Wires the steps."""
@@ -132,6 +135,7 @@ class _PollFn(beam.DoFn):
     def __init__(self, how: PollSource) -> None:
         self._source, self._shards, self._control = how.source, how.shards, how.control
         self._max_events, self._wait_s, self._bootstrap = how.max_events, how.wait_s, how.bootstrap
+        self._keep_places = how.keep_places
         self._events = Metrics.counter("crowdbeam", "events")
 
     def setup(self) -> None:
@@ -216,7 +220,7 @@ class _PollFn(beam.DoFn):
 
     def _out(self, post: "_Post", polled: Polled, now: float) -> Iterator[Any]:
         tag, number = beam.pvalue.TaggedOutput, post.reader
-        for block in polled.blocks:
+        for block in polled.blocks if self._keep_places else _together(polled.blocks):
             for shard, part in split_block(block, self._shards):
                 yield post.to(shard, pack_events(part.to_bytes(), number, polled.watermark_us))
         before = self._watermark.get(number)
@@ -239,6 +243,13 @@ class _PollFn(beam.DoFn):
                 Metrics.counter("crowdbeam", name.replace("events_rejected.", "rejects.")).inc(n)
         for partition, lag in polled.lag.items():
             Metrics.gauge("crowdbeam", f"lag.{partition}").set(lag)
+
+
+def _together(blocks: Sequence[LabelBlock]) -> Sequence[LabelBlock]:
+    """Few events as one block: every block costs the same in each step and shard, however small it is."""
+    if len(blocks) < 2 or sum(map(len, blocks)) > _FEW:
+        return blocks
+    return [replace(joined(blocks), arrived_us=min(block.arrived_us for block in blocks))]
 
 
 class _Post:

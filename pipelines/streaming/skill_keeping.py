@@ -13,9 +13,10 @@ import schemas
 from crowdcore.edges import EdgeCounts
 from pipelines.settings import AggregateSettings
 from pipelines.solve import Solved, add_intervals, solve
-from pipelines.streaming.answering import BACKLOG_EVERY_S, revised
+from pipelines.streaming.answering import BACKLOG_EVERY_S
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.rows import revised
 
 _US = 1_000_000
 _SHARE = 5

@@ -1,6 +1,5 @@
 """Error on public datasets, which are not part of the repository."""
 
-import csv
 import os
 from functools import cache
 from pathlib import Path
@@ -8,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crowdcore.datasets import load_dataset
 from crowdcore.edges import EdgeCounts
-from crowdcore.labels import group_labels
+from crowdcore.frames import code_labels
+from crowdcore.frames.known import gold_codes
 from crowdcore.pgd import fit_skills
 from crowdcore.scores import score_tasks, vote_weights
 
@@ -25,19 +26,10 @@ pytestmark = pytest.mark.skipif(
 @cache
 def dataset(name):
     """Labels, worker ids, classes, and the true class of each task (−1 where it is not known)."""
-    with (DATA / name / "labels.csv").open(encoding="utf-8", newline="") as file:
-        task, worker, label = zip(
-            *((row["task"], row["worker"], row["label"]) for row in csv.DictReader(file)), strict=True
-        )
-    with (DATA / name / "truth.csv").open(encoding="utf-8", newline="") as file:
-        truth = {row["task"]: row["label"] for row in csv.DictReader(file)}
-    (tasks, task), (workers, worker), (classes, label) = (
-        np.unique(column, return_inverse=True) for column in (task, worker, label)
-    )
-    sizes = {"n_tasks": len(tasks), "n_workers": len(workers), "n_classes": len(classes)}
-    code = {name: number for number, name in enumerate(classes)}
-    answers = np.array([code.get(truth.get(name), -1) for name in tasks])
-    return group_labels(task, worker, label, **sizes).labels, workers.astype(object), classes.tolist(), answers
+    labels, truth = load_dataset(DATA / name, frames="columns")
+    coded = code_labels(labels)
+    answers, _ = gold_codes(coded, truth)
+    return coded.labels, coded.workers, coded.classes.tolist(), answers
 
 
 def error_of(name, rule="one-coin", **options):

@@ -14,7 +14,7 @@ from pipelines.commands.model_options import add_model_options
 from pipelines.commands.stream import build_parser
 from pipelines.events import EVENT_REASONS
 from pipelines.records import REASONS
-from pipelines.streaming import answering, desk, supervise, tracking
+from pipelines.streaming import desk, rows, supervise, tracking
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.runner_flags import with_streaming_flags
 from pipelines.streaming.skill_keeping import SkillRules
@@ -123,11 +123,12 @@ def test_the_numbers_on_the_page_are_those_of_the_code():
     rules = AnswerRules()
     assert f"in the last {rules.fresh_s:g} seconds" in PAGE
     assert f"a model every {rules.backlog_every_s:g} seconds" in PAGE
+    assert f"{rules.looks_per_s:,.0f} a second and shard" in PAGE
     assert f"written every {SkillRules().skills_every_s:g} seconds" in PAGE
     assert f"remembered for {tracking.REMEMBERED} times the ttl" in PAGE
     assert f"a backlog of {desk._BACKLOG:,} events or more" in PAGE
     assert f"if nothing moves for {supervise.PATIENCE_S:g} s it gives up" in PAGE
-    assert f"`{answering.NO_LABELS}`" in PAGE
+    assert f"`{rows.NO_LABELS}`" in PAGE
     defaults = {names_in(option)[0]: names_in(value) for option, value, _ in table_after("## Options")}
     assert defaults["--solve-every"] == [f"{SkillRules().solve_every_s:g}s"]
     assert defaults["--settle-after"] == [f"{SkillRules().settle_after_s:g}s"]

@@ -10,8 +10,9 @@ from histories import Event, block_of
 
 from pipelines.model import IDENTIFIED, UNIDENTIFIED, Model
 from pipelines.settings import AggregateSettings
-from pipelines.streaming.answering import NO_LABELS, AnswerBoard, AnswerRules
+from pipelines.streaming.answering import AnswerBoard, AnswerRules
 from pipelines.streaming.envelopes import Skills
+from pipelines.streaming.rows import NO_LABELS
 
 NOW = 1000.0
 
@@ -149,6 +150,18 @@ def test_while_there_is_a_backlog_a_round_of_answers_is_given_every_half_minute(
         rounds.append((second, sorted(given(board.learn(skills(2 + second, ann=1.0), now)))))
     assert [second for second, tasks in rounds if tasks] == [0, 30, 60]
     assert dict(rounds)[30] == sorted(f"b{second}" for second in (6, 12, 18, 24, 30))
+
+
+def test_where_tasks_are_many_not_every_model_makes_them_be_looked_at_again():
+    events = [(f"t{n}", "ann", "yes", 1) for n in range(6)]
+    board, _ = board_with(skills(1, ann=1.0), *events, looks_per_s=1.0)
+    seconds = range(0, 20, 2)
+    looked = [second for second in seconds if given(board.learn(skills(2 + second, ann=1 + second / 5), NOW + second))]
+    assert looked == [6, 12, 18]
+    assert given(board.take(labels(("t0", "ann", "no", 2), arrived=NOW + 19), NOW + 19))["t0"][0] == "no", (
+        "a label is answered at once"
+    )
+    assert given(board.learn(skills(50, settled=True, ann=9.0), NOW + 19)).keys() == {task for task, *_ in events}
 
 
 def test_a_fresh_label_ends_the_backlog_and_what_waited_is_answered_with_it():

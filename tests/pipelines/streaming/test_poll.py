@@ -60,11 +60,11 @@ class Reader:
 class Polling:
     """The step that polls, for reader 1 of two, with a clock of its own."""
 
-    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, bootstrap="", now=1000.0):
+    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, bootstrap="", now=1000.0, keep_places=True):
         self.reader, self.now = Reader(*polls), now
         source = SimpleNamespace(n_readers=2, reader=lambda number: self.reader)
         self.control = Control(str(tmp_path))
-        self.fn = _PollFn(PollSource(source, shards, self.control, 77, bootstrap=bootstrap))
+        self.fn = _PollFn(PollSource(source, shards, self.control, 77, bootstrap=bootstrap, keep_places=keep_places))
         self.fn.setup()
         self.cells = {name: Cell() for name in ("position", "handled", "shape", "sent")}
         self.timer = Timer()
@@ -179,3 +179,20 @@ def test_the_source_hears_what_is_safe_half_a_minute_later(tmp_path, monkeypatch
     assert polling.reader.confirmed == [b"one"]
     polling.fn.teardown()
     assert polling.reader.closed
+
+
+def test_few_events_of_several_partitions_travel_together_unless_their_places_matter(tmp_path, monkeypatch):
+    blocks = tuple(block_of([Event(task, "ann", "yes", 5)], arrived_us=at) for task, at in (("t", 8), ("u", 6)))
+    for keep_places, together in ((True, [["t"], ["u"]]), (False, [["t", "u"]])):
+        polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p"), shards=1, keep_places=keep_places)
+        frames = [unpack_clock(e)[2] for _, e in polling.events()[0] if e[:1] == EVENTS]
+        found = [LabelBlock.from_bytes(frame) for frame in frames]
+        assert [block.task.to_pylist() for block in found] == together
+        assert min(block.arrived_us for block in found) == 6
+
+
+def test_many_events_of_several_partitions_travel_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.streaming.poll._FEW", 1)
+    blocks = tuple(block_of([Event(task, "ann", "yes", 5)]) for task in "tu")
+    polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p"), shards=1, keep_places=False)
+    assert [tasks_in([one]) for one in polling.events()[0] if one[1][:1] == EVENTS] == [["t"], ["u"]]
