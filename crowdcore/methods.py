@@ -23,6 +23,7 @@ from crowdcore.baselines.opt_dawid_skene import opt_dawid_skene
 from crowdcore.baselines.oracle import oracle_vote
 from crowdcore.baselines.triangle import triangle_skills
 from crowdcore.baselines.weighted_majority import weighted_majority
+from crowdcore.confusion import pgd_confusion
 from crowdcore.edges import EdgeCounts
 from crowdcore.labels import TaskLabels
 from crowdcore.projected_gradient import projected_gradient
@@ -107,4 +108,5 @@ METHODS: dict[str, Method] = {
         _from_pairs(ddkr_skills), "skills as a ratio of eigenvectors, then least squares", "Dalvi et al. 2013"
     ),
     "triangle": Method(_from_pairs(triangle_skills), "skills from one triangle a worker", "Bonald, Combes 2017"),
+    "pgd-confusion": Method(pgd_confusion, "a few smoothed EM steps with confusion matrices from pgd", "this project"),
 }

@@ -8,3 +8,7 @@ SOLVERS = ("newton", "paper")
 STARTS = ("auto", "half", "spectral", "tree", "random")
 RULES = ("one-coin", "one-vs-rest")
 REPEATS = ("last", "first", "error")
+METHODS = (
+    "pgd", "majority", "dawid-skene", "one-coin", "opt-dawid-skene", "kos", "ghosh", "ddkr", "triangle",
+    "pgd-confusion",
+)  # fmt: skip

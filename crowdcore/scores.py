@@ -106,9 +106,9 @@ def score_tasks(
         return _score_sparse(labels, weights, n_classes, rule, gold)
     step = max(1, _DENSE_CELLS // n_classes)
     cuts = range(0, max(labels.n_tasks, 1), step)
-    groups = [_tasks_between(labels, low, min(low + step, labels.n_tasks)) for low in cuts]
+    groups = [tasks_between(labels, low, min(low + step, labels.n_tasks)) for low in cuts]
     parts = [_score_dense(group, weights, prior, rule, gold, probabilities) for group in groups]
-    return parts[0] if len(parts) == 1 else _joined(parts)
+    return parts[0] if len(parts) == 1 else joined_scores(parts)
 
 
 def _score_dense(
@@ -211,7 +211,8 @@ def _label_weights(labels: TaskLabels, weights: Floats, gold: int) -> tuple[Floa
     return np.where(known, GOLD_WEIGHT, weights[labels.worker]), np.where(known, 0.0, 1.0)
 
 
-def _tasks_between(labels: TaskLabels, low: int, high: int) -> TaskLabels:
+def tasks_between(labels: TaskLabels, low: int, high: int) -> TaskLabels:
+    """The labels of the tasks from `low` to `high`, that one not among them."""
     if low == 0 and high == labels.n_tasks:
         return labels
     a, b = labels.starts[low], labels.starts[high]
@@ -219,7 +220,8 @@ def _tasks_between(labels: TaskLabels, low: int, high: int) -> TaskLabels:
     return TaskLabels(starts, labels.worker[a:b], labels.label[a:b], labels.n_workers, labels.n_classes)
 
 
-def _joined(parts: list[TaskScores]) -> TaskScores:
+def joined_scores(parts: list[TaskScores]) -> TaskScores:
+    """The answers of several groups of tasks, one after the other."""
     every = [part.probabilities for part in parts if part.probabilities is not None]
     return TaskScores(
         np.concatenate([part.answer for part in parts]),

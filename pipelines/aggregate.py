@@ -8,14 +8,18 @@ from typing import Any
 import apache_beam as beam
 
 from pipelines.agree import CountAgreements
+from pipelines.confuse import EstimateConfusion
 from pipelines.counts import CountsCombineFn
 from pipelines.parse import ParseRows
+from pipelines.rate import BeginModel, RateWorkers
 from pipelines.score import ScoreTasks
-from pipelines.settings import AggregateSettings
+from pipelines.settings import AggregateSettings, refuse_unused
 from pipelines.shard import ShardByTask
 from pipelines.solve import SolveSkills
 from pipelines.spill import Spill
+from pipelines.sweep import TOTALS, MergeTotals
 from pipelines.tables import rows_of
+from pipelines.vote import VoteOnTasks
 from pipelines.windows import check_windows
 from schemas import TABLES
 
@@ -54,6 +58,8 @@ class AggregateLabels(beam.PTransform):
 
     def expand(self, rows: beam.PCollection[Any]) -> Any:
         """Wires the steps."""
+        if self.settings.method != "pgd" and (self.gold is not None or self.prior_skills):
+            refuse_unused("gold" if self.gold is not None else "prior-skills", self.settings.method)
         check_windows(rows, self.gold)
         parsed = [rows | "ParseLabels" >> ParseRows(self.settings.classes)]
         if self.gold is not None:
@@ -90,6 +96,8 @@ class AggregateBlocks(beam.PTransform):
         """Wires the steps."""
         shards = blocks | "ShardByTask" >> ShardByTask(self.settings.shards or DEFAULT_SHARDS, self.threads, self.spill)
         agreed = shards | "CountAgreements" >> CountAgreements(self.settings.repeats, self.threads, self.spill)
+        if self.settings.method != "pgd":
+            return self._voted(agreed)
         solved = agreed["edges"] | "SolveSkills" >> SolveSkills(self.settings, self.prior_skills, self.spill)
         scored = agreed["shards"] | "ScoreTasks" >> ScoreTasks(solved["model"], self.settings, self.threads, self.spill)
         counts = (agreed["counts"], solved["counts"], scored["counts"]) | "FlattenCounts" >> beam.Flatten()
@@ -102,6 +110,21 @@ class AggregateBlocks(beam.PTransform):
             "counts": counts,
             "fit": solved["fit"],
         }
+
+    def _voted(self, agreed: Any) -> Any:
+        """The rest of the road for majority vote and Dawid-Skene."""
+        settings, threads, spill = self.settings, self.threads, self.spill
+        model = agreed["edges"] | "BeginModel" >> BeginModel(settings, spill)
+        if settings.method == "dawid-skene":
+            model = agreed["shards"] | "EstimateConfusion" >> EstimateConfusion(
+                model, settings.n_passes, threads, spill
+            )
+        voted = agreed["shards"] | "VoteOnTasks" >> VoteOnTasks(model, settings, threads, spill)
+        totals = voted[TOTALS] | "MergeTotals" >> MergeTotals(spill)
+        rated = agreed["edges"] | "RateWorkers" >> RateWorkers(totals, model, settings, spill)
+        counts = (agreed["counts"], rated["counts"], voted["counts"]) | "FlattenCounts" >> beam.Flatten()
+        tables = {name: rated[name] for name in ("skills", "edges", "graph", "fit")}
+        return {**tables, "scores": voted["scores"], "rejects": agreed["rejects"], "counts": counts}
 
 
 @dataclass

@@ -29,6 +29,7 @@ COMMANDS = {
     "stream": "keep skills and answers current while labels arrive",
     "simulate": "make up a crowd with a known truth, to try things on",
     "evaluate": "compare the answers of a run with the truth, and with majority vote",
+    "compare": "try every method on one dataset whose truth is known",
     "reproduce": "run the paper's experiments again, its figures beside ours",
 }
 DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143

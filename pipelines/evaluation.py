@@ -1,7 +1,6 @@
 """A finished run against the truth: error beside majority vote's, calibration, classes, skills."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +12,10 @@ from numpy.typing import NDArray
 
 from crowdcore.baselines.majority import majority_vote
 from crowdcore.metrics import Calibration, ClassTable, calibration, error_rate, log_loss, per_class
-from pipelines.blocks import LabelBlock, split_block
 from pipelines.errors import InputError
 from pipelines.grouped import TaskShard, group_blocks
-from pipelines.inputs import checksum_of, plan_inputs
-from pipelines.read import chunks_of
-from pipelines.records import Origin, parse_chunk
+from pipelines.inputs import checksum_of
+from pipelines.label_files import read_blocks
 from pipelines.run_tables import read_table
 from pipelines.settings import AggregateSettings, BatchSettings
 
@@ -190,20 +187,13 @@ def majority_error(manifest: Mapping[str, Any], answers: AnswerTable) -> float:
 def _label_shards(manifest: Mapping[str, Any]) -> Iterator[TaskShard]:
     """The labels that the run read, by the run's rules: its columns, classes and repeats; gold left out."""
     told = manifest["settings"]
-    classes = tuple(json.loads(told["classes"]))
     settings = BatchSettings(
         inputs=tuple(file["path"] for file in manifest["inputs"] if file["role"] == "labels"),
         output="",
-        aggregate=AggregateSettings(classes=classes),
+        aggregate=AggregateSettings(classes=tuple(json.loads(told["classes"])), shards=json.loads(told["shards"])),
         columns=tuple((name, column) for name, column in json.loads(told["columns"])),
         input_format=told["input_format"],
     )
-    blocks: dict[int, list[LabelBlock]] = defaultdict(list)
-    for part in plan_inputs(settings).parts:
-        for lazy in chunks_of(part):
-            block = parse_chunk(lazy(), Origin(part.source, part.path, part.role), classes).block
-            if block is not None:
-                for number, piece in split_block(block, json.loads(told["shards"])):
-                    blocks[number].append(piece)
+    blocks = read_blocks(settings).by_shard
     for number in sorted(blocks):
         yield group_blocks(number, blocks.pop(number), told["repeats"]).shard

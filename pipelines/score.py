@@ -11,18 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crowdcore.labels import TaskLabels
-from crowdcore.scores import TaskScores, score_tasks
+from crowdcore.scores import score_tasks
 from pipelines import progress
+from pipelines.answers import Answers, answer_table, counts_of, status_of
 from pipelines.counts import pack_counts
 from pipelines.grouped import TaskShard, gold_code
-from pipelines.model import ISOLATED, UNIDENTIFIED, Model
+from pipelines.model import ISOLATED, Model
 from pipelines.settings import AggregateSettings
 from pipelines.spill import Spill
-from pipelines.tables import table_of, to_bytes
+from pipelines.tables import to_bytes
 from pipelines.threaded import PerWindow, Place, ThreadedFn
-
-STATUSES = ("ok", "single-label", "tie", "unidentified", "unknown-worker", "too-few-labels", "gold")
-_OK, _SINGLE, _TIE, _UNIDENTIFIED, _UNKNOWN, _FEW, _GOLD = range(len(STATUSES))
 
 
 @dataclass
@@ -117,15 +115,6 @@ class Votes:
         return cls(weights, standing, model.class_places(classes), gold_code(workers))
 
 
-@dataclass(frozen=True)
-class Answers:
-    """The answers to some tasks: scores, (tasks,) labels that count and (tasks,) codes of `STATUSES`."""
-
-    scores: TaskScores
-    n_workers: NDArray[np.int64]
-    status: NDArray[np.uint8]
-
-
 def score_shard(shard: TaskShard, model: Model, settings: AggregateSettings) -> tuple[pa.Table, Counter[str]]:
     """The answers to the tasks of one shard, and their counts."""
     found = answer_tasks(shard.labels, Votes.of(model, shard.workers, shard.classes), model, settings)
@@ -133,7 +122,7 @@ def score_shard(shard: TaskShard, model: Model, settings: AggregateSettings) -> 
     answered = found.n_workers > 0
     if not answered.all():
         table = table.filter(pa.array(answered))
-    return table, _counts_of(found, answered)
+    return table, counts_of(found, answered)
 
 
 def answer_tasks(labels: TaskLabels, votes: Votes, model: Model, settings: AggregateSettings) -> Answers:
@@ -150,60 +139,4 @@ def answer_tasks(labels: TaskLabels, votes: Votes, model: Model, settings: Aggre
     )
     has_gold = np.bincount(labels.task[labels.worker == votes.gold], minlength=labels.n_tasks) if votes.gold >= 0 else 0
     n_workers = labels.sizes - has_gold
-    return Answers(
-        found, n_workers, _status_of(labels, found, n_workers, has_gold, votes.standing, settings.min_labels)
-    )
-
-
-def _status_of(
-    labels: TaskLabels, found: TaskScores, n_workers: NDArray[np.int64], has_gold: Any, standing: Any, min_labels: int
-) -> NDArray[np.uint8]:
-    """(tasks,) codes of `STATUSES`; what is set later goes before what is set earlier."""
-    status = np.full(labels.n_tasks, _OK, np.uint8)
-    status[n_workers == 1] = _SINGLE
-    status[found.tied] = _TIE
-    if standing.any():
-        worst = np.zeros(labels.n_tasks, np.uint8)
-        np.maximum.at(worst, labels.task, standing[labels.worker])
-        status[worst == UNIDENTIFIED] = _UNIDENTIFIED
-        status[worst == ISOLATED] = _UNKNOWN
-    status[n_workers < min_labels] = _FEW
-    status[np.broadcast_to(has_gold, status.shape) > 0] = _GOLD
-    return status
-
-
-def answer_table(task: pa.LargeStringArray, n_received: NDArray[np.int64], answers: Answers, model: Model) -> pa.Table:
-    """The answers as rows."""
-    found = answers.scores
-    classes = model.classes.cast(pa.string()) if len(model.classes) else pa.array([""])
-    label = np.minimum(found.answer, max(len(classes) - 1, 0))
-    columns = {
-        "task": task,
-        "label": pa.DictionaryArray.from_arrays(pa.array(label.astype(np.int32)), classes),
-        "probability": pa.array(found.probability),
-        "margin": pa.array(found.margin),
-        "score": pa.array(found.score),
-        "n_labels": pa.array(n_received),
-        "n_workers": pa.array(answers.n_workers),
-        "status": pa.DictionaryArray.from_arrays(pa.array(answers.status.astype(np.int32)), pa.array(STATUSES)),
-        "model": pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(label), np.int32)), pa.array([model.name])),
-    }
-    if found.probabilities is not None:
-        columns["probabilities"] = _maps_of(classes, found.probabilities)
-    return table_of("score", columns)
-
-
-def _counts_of(answers: Answers, answered: NDArray[np.bool_]) -> Counter[str]:
-    status = answers.status
-    counts = {f"scores.{name}": int(((status == code) & answered).sum()) for code, name in enumerate(STATUSES)}
-    counts["scores"] = int(answered.sum())
-    counts["scores_against_majority"] = int((~answers.scores.with_majority & answered).sum())
-    return Counter(counts)
-
-
-def _maps_of(classes: pa.StringArray, probabilities: NDArray[np.float64]) -> pa.MapArray:
-    """(tasks,) class → probability; a class that no label has is left out."""
-    n_tasks, n_known = len(probabilities), len(classes)
-    offsets = np.arange(0, n_tasks * n_known + 1, max(n_known, 1), dtype=np.int32)
-    keys = classes.take(pa.array(np.tile(np.arange(n_known), n_tasks)))
-    return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(probabilities[:, :n_known].reshape(-1)))
+    return Answers(found, n_workers, status_of(labels, found, n_workers, has_gold, votes.standing, settings.min_labels))

@@ -1,10 +1,12 @@
 """What a run is told: checked before anything runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import NoReturn
 
 from crowdcore.options import REPEATS, RULES, SOLVERS, STARTS, WEIGHTS
 from pipelines.errors import InvalidSettingError
 
+METHODS = ("pgd", "majority", "dawid-skene")
 MODELS = ("one-coin",)
 MULTICLASS = RULES
 INPUT_FORMATS = ("auto", "parquet", "avro", "csv", "jsonl")
@@ -13,8 +15,11 @@ MESSAGE_FORMATS = ("json", "avro")
 TIME_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}  # in microseconds
 LATE_RULES = ("reject", "reopen")
 FIELDS = ("task", "worker", "label", "time")
+DEFAULT_PASSES, MOST_PASSES = 10, 100
 _MOST = 1e12
 _NEAR_ENOUGH = 1e-6
+_OF_PGD = ("model", "weights", "saturation", "solver", "start", "seed", "multiclass", "prior_strength", "confidence")
+_UNUSED = {"pgd": ("passes",), "majority": (*_OF_PGD, "class_prior", "passes"), "dawid-skene": _OF_PGD}
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,9 @@ class AggregateSettings:
     """How labels become skills and answers.
 
     Attributes:
+        method: "pgd"; "majority", the class with the most labels; "dawid-skene", EM with a confusion matrix a worker.
+            What a method does not use must be left as it is.
+        passes: of dawid-skene: how many rounds of EM, each a pass over the labels; 0: 10.
         model: "one-coin": one skill a worker.
         weights: how much a pair of workers with N common tasks counts: identity N, binary 1, squared N²,
             saturating N / (1 + N / saturation).
@@ -41,6 +49,8 @@ class AggregateSettings:
         shards: how many parts the tasks are split into; 0: chosen from the size of the input files, 16 for rows.
     """
 
+    method: str = "pgd"
+    passes: int = 0
     model: str = "one-coin"
     weights: str = "identity"
     saturation: float = 10.0
@@ -58,6 +68,8 @@ class AggregateSettings:
     shards: int = 0
 
     def __post_init__(self) -> None:
+        _one_of("method", self.method, METHODS)
+        _between("passes", self.passes, 0, MOST_PASSES)
         _one_of("model", self.model, MODELS)
         _one_of("weights", self.weights, WEIGHTS)
         _one_of("solver", self.solver, SOLVERS)
@@ -81,6 +93,14 @@ class AggregateSettings:
             raise InvalidSettingError("--class-prior takes frequencies between 0 and 1, for example yes=0.2,no=0.8.")
         if self.class_prior and abs(sum(share for _, share in self.class_prior) - 1) > _NEAR_ENOUGH:
             raise InvalidSettingError("--class-prior takes frequencies that add up to 1, for example yes=0.2,no=0.8.")
+        for one in fields(self):
+            if one.name in _UNUSED[self.method] and getattr(self, one.name) != one.default:
+                refuse_unused(one.name.replace("_", "-"), self.method)
+
+    @property
+    def n_passes(self) -> int:
+        """How many rounds of EM."""
+        return self.passes or DEFAULT_PASSES
 
 
 @dataclass(frozen=True)
@@ -118,10 +138,18 @@ class BatchSettings:
                 raise InvalidSettingError(f"--columns gives {name} no column; write {name}=NAME.")
         if len({name for name, _ in self.columns}) != len(self.columns):
             raise InvalidSettingError("--columns names a field twice; name each once.")
+        for name in ("gold", "prior_skills"):
+            if getattr(self, name) and self.aggregate.method != "pgd":
+                refuse_unused(name.replace("_", "-"), self.aggregate.method)
 
     def column(self, name: str) -> str:
         """What the field `name` is called in the inputs."""
         return dict(self.columns).get(name, name)
+
+
+def refuse_unused(option: str, method: str) -> NoReturn:
+    """Says that `method` makes no use of `option`."""
+    raise InvalidSettingError(f"--{option} has no part in --method {method}; leave it out, or take another method.")
 
 
 def parse_columns(text: str) -> tuple[tuple[str, str], ...]:

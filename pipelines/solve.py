@@ -1,7 +1,7 @@
 """Solving: one table of worker-pair counts in; skills, the graph's verdict and the model for scoring out."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 from crowdcore.edges import EdgeCounts
 from crowdcore.graph import WorkerGraph
 from crowdcore.pgd import SkillFit, fit_skills
-from crowdcore.scores import Floats, accuracy_of, vote_weights
+from crowdcore.scores import Floats, vote_weights
 from crowdcore.uncertainty import skill_intervals
 from pipelines import progress
 from pipelines.blocks import GOLD
@@ -22,9 +22,9 @@ from pipelines.edge_frames import unpack_edges
 from pipelines.model import IDENTIFIED, ISOLATED, UNIDENTIFIED, Model
 from pipelines.settings import AggregateSettings
 from pipelines.spill import Spill
-from pipelines.tables import table_of, to_bytes
+from pipelines.tables import to_bytes
+from pipelines.worker_tables import edge_tables, graph_table, skill_table, worker_counts
 
-EDGES_PER_BLOCK = 1 << 18
 _STANDING = {"unidentified": UNIDENTIFIED, "isolated": ISOLATED}
 
 
@@ -82,54 +82,15 @@ class Solved:
         """Rows of skills, one a worker."""
         if self.intervals is None:
             raise ValueError("this solution has no intervals")
-        fit, (low, high) = self.fit, self.intervals
-        people = np.flatnonzero(fit.workers != GOLD)
-        columns = {
-            "worker": fit.workers,
-            "skill": fit.skills,
-            "skill_low": low,
-            "skill_high": high,
-            "accuracy": accuracy_of(fit.skills, fit.n_classes),
-            "n_labels": self.edges.n_labels,
-            "n_peers": fit.graph.n_peers,
-            "component": fit.graph.component,
-            "status": np.asarray(fit.status, object),
-        }
-        return table_of("skill", {name: pa.array(np.asarray(column)[people]) for name, column in columns.items()})
+        return skill_table(self.fit.graph, self.fit.skills, self.intervals, self.fit.status, self.fit.n_classes)
 
     def graph_table(self) -> pa.Table:
         """Rows of the graph, one a component."""
-        graph = self.fit.graph
-        sigma = np.asarray(graph.sigma_min, np.float64)
-        columns: dict[str, Iterable[Any]] = {
-            "component": np.arange(len(graph.n_workers)),
-            "n_workers": graph.n_workers,
-            "n_edges": graph.n_edges,
-            "n_labels": graph.n_labels,
-            "bipartite": graph.bipartite,
-            "has_gold": graph.has_gold,
-            "identified": graph.identified,
-            "sigma_min": pa.array(sigma, mask=np.isnan(sigma)),
-            "verdict": graph.verdicts(),
-            "fix": graph.fixes(),
-            "example_worker": graph.example_worker,
-        }
-        return table_of("graph", columns)
+        return graph_table(self.fit.graph)
 
     def counts(self) -> dict[str, int]:
         """What the manifest counts of the solution."""
-        graph, identified = self.fit.graph, np.asarray(self.fit.graph.identified)
-        determined = np.isin(self.fit.status, ("ok", "saturated")) & (self.fit.workers != GOLD)
-        return {
-            "workers": int((self.edges.workers != GOLD).sum()),
-            "edges": self.edges.n_edges,
-            "classes": len(self.model.classes),
-            "components": len(identified),
-            "components_identified": int(identified.sum()),
-            "workers_identified": int(determined.sum()),
-            "workers_isolated": int(np.asarray(graph.isolated).sum()),
-            "tasks_sampled": self.edges.n_sampled,
-        }
+        return worker_counts(self.fit.graph, self.fit.status, len(self.model.classes))
 
     def account(self) -> dict[str, str]:
         """How the solver ended, for the manifest."""
@@ -197,18 +158,3 @@ def _model_of(fit: SkillFit, classes: tuple[str, ...], settings: AggregateSettin
         np.array([prior[name] for name in classes] if prior else [], np.float64),
         settings.model,
     )
-
-
-def edge_tables(edges: EdgeCounts) -> Iterator[pa.Table]:
-    """Rows of edges, in parts."""
-    workers = pa.array(edges.workers, pa.string())
-    first, second = edges.first.astype(np.int32), edges.second.astype(np.int32)
-    for start in range(0, max(edges.n_edges, 1), EDGES_PER_BLOCK):
-        part = slice(start, start + EDGES_PER_BLOCK)
-        columns = {
-            "worker_a": pa.DictionaryArray.from_arrays(pa.array(first[part]), workers),
-            "worker_b": pa.DictionaryArray.from_arrays(pa.array(second[part]), workers),
-            "n_common": pa.array(edges.n_common[part]),
-            "n_agree": pa.array(edges.n_agree[part]),
-        }
-        yield table_of("edge", columns)

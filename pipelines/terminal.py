@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 WIDTH = 80
 _INDENT = "  "
@@ -241,8 +241,15 @@ class StreamLine:
         return "  ".join([*parts, elapsed])
 
 
+class Line(Protocol):
+    """Something that says how far it is."""
+
+    def text(self) -> str:
+        """The line as it is now."""
+
+
 @contextmanager
-def show_progress(line: ProgressLine | StreamLine, wanted: bool) -> Iterator[None]:
+def show_progress(line: Line, wanted: bool) -> Iterator[None]:
     """Shows `line` on standard error, again and again, while the body runs; on a terminal only."""
     if not (wanted and sys.stderr.isatty()):
         yield

@@ -25,11 +25,20 @@ def agreement_skills(labels: TaskLabels, answer: Ints) -> Floats:
         labels: what was said.
         answer: (tasks,) class codes.
     """
-    n_classes = max(2, labels.n_classes)
     n = np.bincount(labels.worker, minlength=labels.n_workers)
     agrees = np.bincount(labels.worker, labels.label == answer[labels.task], minlength=labels.n_workers)
-    share = agrees / np.maximum(n, 1)
-    bounds = skill_bounds(n)
+    return skills_from_agreements(agrees, n, labels.n_classes)
+
+
+def skills_from_agreements(n_agree: ArrayLike, n_labels: ArrayLike, n_classes: int) -> Floats:
+    """(workers,) skills, from how many of a worker's labels are the answer and how many labels there are.
+
+    >>> skills_from_agreements([3, 0], [4, 0], n_classes=2)
+    array([0.5, 0. ])
+    """
+    n_classes = max(2, n_classes)
+    share = np.asarray(n_agree) / np.maximum(np.asarray(n_labels), 1)
+    bounds = skill_bounds(n_labels)
     skills: Floats = np.clip((n_classes * share - 1) / (n_classes - 1), -bounds, bounds)
     return skills
 

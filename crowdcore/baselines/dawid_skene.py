@@ -197,11 +197,22 @@ def _maximise(
 
 def _expect(said: Any, confusion: Floats, prior: Floats) -> Expectation:
     """The expectation step. `said` may be any sparse matrix with the columns of `said_by_task`."""
+    return normalised(class_scores(said, confusion, prior))
+
+
+def class_scores(said: Any, confusion: Floats, prior: Floats) -> Floats:
+    """(tasks, classes) log π_k + Σ log C_w[k, l], each logarithm on its grain; `normalised` makes probabilities of it.
+
+    Args:
+        said: from `said_by_task`.
+        confusion: (workers, classes, classes) probability of the label (last) given the class; above 0.
+        prior: (classes,) class frequencies; above 0.
+    """
     n_classes = len(prior)
     logs = on_grain(np.log(confusion.transpose(0, 2, 1)))
-    score = said @ logs.reshape(said.shape[1], n_classes)
+    score: Floats = said @ logs.reshape(said.shape[1], n_classes)
     score += on_grain(np.log(prior))
-    return normalised(score)
+    return score
 
 
 def on_grain(values: Floats) -> Floats:

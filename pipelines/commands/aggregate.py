@@ -9,7 +9,15 @@ from crowdcore.options import REPEATS
 from pipelines import progress
 from pipelines.arguments import CommandParser
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
-from pipelines.settings import INPUT_FORMATS, OUTPUT_FORMATS, AggregateSettings, BatchSettings, parse_columns
+from pipelines.settings import (
+    DEFAULT_PASSES,
+    INPUT_FORMATS,
+    METHODS,
+    OUTPUT_FORMATS,
+    AggregateSettings,
+    BatchSettings,
+    parse_columns,
+)
 from pipelines.terminal import ProgressLine, show_blocks, show_progress, write_out
 
 SUMMARY = "Turn files of labels into worker skills and task answers."
@@ -44,6 +52,7 @@ def build_parser() -> CommandParser:
     )
     _add_input_options(parser)
     _add_output_options(parser)
+    _add_method_options(parser)
     add_model_options(parser)
     return parser
 
@@ -73,9 +82,20 @@ def _add_output_options(parser: CommandParser) -> None:
     add("--quiet", action="store_true", help="print nothing but errors (default: progress and a summary)")
 
 
+def _add_method_options(parser: CommandParser) -> None:
+    add = parser.add_argument_group("method").add_argument
+    method = f"how answers are found: {', '.join(METHODS)} (default: %(default)s)"
+    add("--method", metavar="NAME", default=_DEFAULTS.method, help=method)
+    passes = f"of dawid-skene: rounds of EM, each one pass over the labels (default: 0, which is {DEFAULT_PASSES})"
+    add_whole(add, "--passes", _DEFAULTS.passes, passes)
+
+
 def settings_of(args: Namespace) -> BatchSettings:
     """The settings that the arguments stand for; raises `InvalidSettingError` when they cannot be used."""
-    aggregate = aggregate_settings_of(args, repeats=args.repeats, shards=args.shards)
+    passes = args.passes or (DEFAULT_PASSES if args.method == "dawid-skene" else 0)
+    aggregate = aggregate_settings_of(
+        args, repeats=args.repeats, shards=args.shards, method=args.method, passes=passes
+    )  # fmt: skip
     return BatchSettings(
         inputs=tuple(args.inputs),
         output=args.output,

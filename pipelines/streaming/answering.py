@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 import schemas
 from crowdcore.labels import Ints
 from crowdcore.scores import TaskScores
+from pipelines.answers import Answers, answer_table
 from pipelines.blocks import LabelBlock, hash_texts, joined
 from pipelines.model import Model
-from pipelines.score import Answers, Votes, answer_table, answer_tasks
+from pipelines.score import Votes, answer_tasks
 from pipelines.settings import AggregateSettings
 from pipelines.streaming.codes import Column
 from pipelines.streaming.envelopes import Skills

@@ -71,6 +71,8 @@ class StreamSettings:
             raise InvalidSettingError(f"--from is {self.start_from!r}; it takes {', '.join(STARTS_FROM)}.")
         if self.aggregate.repeats != "last":
             raise InvalidSettingError("A stream takes a worker's latest label on a task; --repeats is for batches.")
+        if self.aggregate.method != "pgd":
+            raise InvalidSettingError(f"A stream answers by pgd; --method {self.aggregate.method} is for batches.")
         for name, value, low, high in (
             ("readers", self.readers, 1, 1024),
             ("shards", self.shards, 1, _MOST_SHARDS),

@@ -21,13 +21,14 @@ from pipelines.prior import read_prior_skills
 from pipelines.run_folder import STATE, RunFolder
 from pipelines.score import score_shard
 from pipelines.settings import AggregateSettings, BatchSettings
-from pipelines.solve import Solved, edge_tables, solve
+from pipelines.solve import Solved, solve
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import SNAPSHOT, Marker
 from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.track import read_frame, state_path
+from pipelines.worker_tables import edge_tables
 from pipelines.write import write_file, write_table
 
 _PAUSE_S = 0.2

@@ -12,9 +12,9 @@ import pytest
 from stream_runs import SCORE, StreamRun, assert_equal_answers, batch_of, produce, topic_rows, wait_for_answers
 
 from pipelines.run_tables import read_table
-from pipelines.solve import edge_tables
 from pipelines.streaming import snapshot
 from pipelines.streaming.control import Control
+from pipelines.worker_tables import edge_tables
 
 RATE = 4000.0
 _ENDED = ("CANCELED", "FAILED", "FINISHED")

@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import schemas
-from pipelines import batch, manifest, solve
+from pipelines import batch, manifest, worker_tables
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.settings import AggregateSettings, BatchSettings
 
@@ -158,7 +158,7 @@ def test_a_killed_run_leaves_nothing_that_looks_whole_and_the_next_one_works(tmp
 
 def test_edges_in_many_parts_are_the_same_edges(labels, tmp_path, monkeypatch):
     batch.run(BatchSettings((labels,), str(tmp_path / "one")))
-    monkeypatch.setattr(solve, "EDGES_PER_BLOCK", 2)
+    monkeypatch.setattr(worker_tables, "EDGES_PER_BLOCK", 2)
     batch.run(BatchSettings((labels,), str(tmp_path / "many")))
     assert len(list((tmp_path / "many" / "edges").iterdir())) == 2
     edges = [

@@ -16,7 +16,7 @@ import crowdcore
 from pipelines import batch
 from pipelines.arguments import option_table, parse_arguments
 from pipelines.cli import COMMANDS
-from pipelines.commands import aggregate, evaluate, simulate
+from pipelines.commands import aggregate, compare, evaluate, simulate
 from pipelines.errors import RunError
 
 
@@ -44,7 +44,7 @@ def test_version_is_that_of_the_package():
     assert run_command("--version").out == f"crowdbeam {crowdcore.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [aggregate, simulate, evaluate])
+@pytest.mark.parametrize("command", [aggregate, simulate, evaluate, compare])
 def test_help_lists_every_option_with_its_default(command):
     name = command.__name__.rpartition(".")[2]
     run = run_command(name, "--help")
@@ -74,7 +74,7 @@ def test_help_loads_no_heavy_library():
     ("argv", "sentence"),
     [
         (["agregate"], "'agregate' is no command of crowdbeam; did you mean aggregate?"),
-        (["x"], "'x' is no command of crowdbeam; there are aggregate, stream, simulate, evaluate,"),
+        (["x"], "'x' is no command of crowdbeam; there are aggregate, stream, simulate, evaluate, compare, reproduce."),
         (["aggregate"], "The following arguments are required: INPUT, --output. Try `crowdbeam aggregate --help`."),
         (["aggregate", "--wieghts", "x"], "--wieghts is no option of crowdbeam or Beam; did you mean --weights?"),
         (

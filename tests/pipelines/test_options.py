@@ -55,6 +55,11 @@ def majority(task):
     return Counter(label for named, _, label in ROWS if named == task).most_common(1)[0][0]
 
 
+def first_majority(task):
+    votes = Counter(label for named, _, label in ROWS if named == task)
+    return min(label for label, n in votes.items() if n == max(votes.values()))
+
+
 @pytest.fixture(scope="module")
 def run_once(folder, tmp_path_factory):
     """Runs with the same arguments are done once."""
@@ -214,6 +219,21 @@ def _(both):
 def _(both):
     assert (both.given.code, both.given.out, both.given.err) == (0, "", "")
     assert both.without.out
+
+
+@case("--method", given=("--method", "majority"))
+def _(both):
+    assert set(both.without.column("scores", "task", "model").values()) == {"one-coin"}
+    assert set(both.given.column("scores", "task", "model").values()) == {"majority"}
+    assert both.given.column("scores", "task", "label") == {task: first_majority(task) for task, _, _ in ROWS}
+    assert both.given.manifest["settings"]["method"] == both.given.manifest["fit"]["method"] == "majority"
+
+
+@case("--passes", given=("--method", "dawid-skene", "--passes", "1"), without=("--method", "dawid-skene"))
+def _(both):
+    assert [run.manifest["settings"]["passes"] for run in (both.without, both.given)] == ["10", "1"]
+    assert [run.manifest["fit"]["passes"] for run in (both.without, both.given)] == ["10", "1"]
+    assert differ_in_skills(both)
 
 
 @case("--model", given=("--model", "two-coin"))

@@ -8,10 +8,10 @@ import pytest
 
 import schemas
 from crowdcore.options import REPEATS
+from pipelines.answers import STATUSES
 from pipelines.batch import run
 from pipelines.records import REASONS
 from pipelines.run_folder import FORMAT_VERSION, MANIFEST, STAGING
-from pipelines.score import STATUSES
 from pipelines.settings import BatchSettings
 from pipelines.texts import MAX_BYTES, texts_of
 from schemas import TABLES

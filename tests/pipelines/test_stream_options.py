@@ -144,7 +144,8 @@ def due_after(run, seconds, changed=True):
     frame = run.ledger().to_bytes()
     keeper.add(frame, 100.0)
     keeper.begin(100.0, run.stream.pool.submit)
-    keeper.finished(100.0, wait=True)
+    while keeper.busy:
+        keeper.finished(100.0, wait=True)
     keeper.seconds = 0.0
     if changed:
         keeper.add(frame, 100.1)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from crowdcore import options
 from crowdcore.labels import group_labels
 from crowdcore.methods import METHODS
 from crowdcore.simulate import simulate_crowd
@@ -25,6 +26,10 @@ AWKWARD = {
     "all contradict": grouped([0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 0], 2, 2, 2),
     "two parts": grouped([0, 0, 0, 1, 1, 1, 2, 2], [0, 1, 2, 0, 1, 2, 3, 4], [0, 0, 1, 1, 1, 1, 2, 2], 3, 5, 3),
 }
+
+
+def test_options_names_every_method():
+    assert tuple(METHODS) == options.METHODS
 
 
 @pytest.mark.parametrize("crowd", AWKWARD)
