@@ -8,12 +8,13 @@ array([[0.333, 0.667],
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from crowdcore.baselines.aggregation import Aggregation
+from crowdcore.baselines.agreement import agreement_skills
 from crowdcore.baselines.dawid_skene import dawid_skene
 from crowdcore.baselines.ddkr import ddkr_skills
 from crowdcore.baselines.ghosh import ghosh
@@ -70,7 +71,8 @@ def by_code(values: Floats, edges: EdgeCounts, n_workers: int) -> Floats:
 
 
 def _majority(labels: TaskLabels, *, rng: np.random.Generator) -> Aggregation:
-    return weighted_majority(labels)
+    found = weighted_majority(labels)
+    return replace(found, skills=agreement_skills(labels, found.answer))
 
 
 def _pgd(labels: TaskLabels, *, rng: np.random.Generator) -> Aggregation:
