@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 JOBS ?= 2
 
-.PHONY: help setup demo stream-demo test check fix bench bench-stream engines flink-up flink-down kafka-up kafka-down upgrade clean
+.PHONY: help setup demo stream-demo test check fix bench bench-stream bench-python engines flink-up flink-down kafka-up kafka-down upgrade clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ bench: setup  ## the figures of the README, measured again (about 20 minutes)
 
 bench-stream: engines  ## the same for the stream, on Kafka with Prism and Flink (about 30 minutes)
 	@$(BIN)/python -m benchmarks.stream
+
+bench-python: setup  ## the estimators on a pandas frame beside crowd-kit's (about 3 minutes)
+	@$(BIN)/python -m benchmarks.door
 
 engines: setup  ## fetch Prism, Flink, Kafka and Postgres for the tests (minutes at first, then quick)
 	@$(BIN)/python -m engines fetch
