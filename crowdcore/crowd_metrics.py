@@ -70,7 +70,8 @@ def consistency(
     """The probability of the aggregated label given the workers' accuracies: its mean, or by task.
 
     Of class k on a task it is proportional to the product over its labels of p, where the label is k, and of
-    (1 − p)/(K − 1), where it is not. A task on which every class is impossible has 0.
+    (1 − p)/(K − 1), where it is not. A task on which every class is impossible has 0, and so has one without an
+    aggregated label, which does not count in the mean.
 
     Args:
         answers: the labels.
@@ -87,9 +88,12 @@ def consistency(
     p, q = right, (1 - right) / max(coded.labels.n_classes - 1, 1)
     chance = _products(coded, p, q)
     total = chance.sum(axis=1)
-    answer = chance[np.arange(len(chance)), aggregated]
-    shares = np.divide(answer, total, out=np.zeros(len(total)), where=total > 0)
-    return coded.frames.series(shares, "consistency", "task", coded.tasks) if by_task else float(shares.mean())
+    answered = aggregated >= 0
+    shares = np.zeros(len(total))
+    np.divide(chance[np.arange(len(chance)), aggregated], total, out=shares, where=answered & (total > 0))
+    if by_task:
+        return coded.frames.series(shares, "consistency", "task", coded.tasks)
+    return float(shares[answered].mean()) if answered.any() else 0.0
 
 
 def uncertainty(

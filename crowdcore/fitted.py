@@ -83,7 +83,8 @@ class Estimator:
     def predict(self, data: Any) -> Any:
         """Answers to tasks, new ones too, from what was found out about the workers; laid out as `labels_`.
 
-        A worker who was not there when it was fitted has no weight; a label that was not there is left out.
+        A worker who was not there when it was fitted has no weight, but in majority vote without weights; a label that
+        was not there is left out.
         """
         coded, tasks, found = self._applied(data)
         answers = coded.frames.take(self._results.coded.classes, found.answer)

@@ -20,6 +20,7 @@ from scipy.special import xlogy
 
 from crowdcore.baselines.aggregation import Aggregation
 from crowdcore.baselines.dawid_skene import (
+    check_rounds,
     class_totals,
     confusion_of,
     e_step,
@@ -41,6 +42,7 @@ def dawid_skene_with_gold(labels: TaskLabels, gold: Ints, *, n_rounds: int = 100
         n_rounds: at most so many rounds of both steps.
         tol: the rounds end when the loss falls by less than this.
     """
+    check_rounds(labels, n_rounds, None)
     probabilities = _corrected(vote_shares(labels), gold)
     losses: list[float] = []
     converged = False

@@ -9,10 +9,6 @@ from pipelines.paper import plots
 from pipelines.paper.chapter import Chapter, share
 from pipelines.terminal import Grid
 
-_HEADER = (
-    "graph", "noise", "median_error", "median_bound", "smallest_ratio", "median_ratio", "share_inside", "n_trials",
-)  # fmt: skip
-
 
 def chapter(found: Theory) -> Chapter:
     """What `try_theory` found."""

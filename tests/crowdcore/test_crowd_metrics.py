@@ -121,3 +121,14 @@ def test_what_cannot_be_measured_is_told_in_a_sentence():
     with pytest.raises(InvalidLabelsError, match="no task of the labels"):
         accuracy_on_aggregates(SPLIT, aggregates={"z": "a"})
     assert 0 < consistency(SPLIT, aggregator=KOS(n_iter=1)) <= 1
+
+
+def test_a_task_without_an_aggregated_label_has_no_consistency_and_does_not_count():
+    """Its worker contradicts himself, so that the aggregator leaves the task unanswered."""
+    rows = [("t", "a", "x"), ("t", "b", "x"), ("u", "a", "x"), ("u", "a", "y"), ("v", "a", "y"), ("v", "b", "y")]
+    skills = pd.Series({"a": 0.9, "b": 0.9})
+    sure = 0.9**2 / (0.9**2 + 0.1**2)
+    aggregator = MajorityVote(repeats="error")
+    assert consistency(as_pandas(rows), skills, aggregator) == pytest.approx(sure)
+    by_task = consistency(as_pandas(rows), skills, aggregator, by_task=True)
+    assert by_task.to_dict() == pytest.approx({"t": sure, "u": 0.0, "v": sure})
