@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from engines.flink_settings import FlinkPorts, FlinkSettings
 from engines.processes import LOOPBACK, Process, answers, members, start, wait_until
 
 _START_S = 180
+_LOOK_S = 2.0
 
 
 class Flink:
@@ -128,12 +130,15 @@ class Flink:
         return sorted(pid for pid, command in members(pool).items() if pid != pool and "SdkHarness" in command)
 
     def kill_worker(self) -> int:
-        """Kills one of the Python workers with SIGKILL, the newest; returns its id."""
+        """Kills one of the Python workers with SIGKILL, the busiest now: others may have nothing to do."""
         workers = self.workers()
         if not workers:
             raise EngineError("There is no Python worker: no job runs.")
-        os.kill(workers[-1], signal.SIGKILL)
-        return workers[-1]
+        before = {pid: _processor_ticks(pid) for pid in workers}
+        time.sleep(_LOOK_S)
+        busiest = max(workers, key=lambda pid: _processor_ticks(pid) - before[pid])
+        os.kill(busiest, signal.SIGKILL)
+        return busiest
 
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs, the newest first: jid, name, state, ..."""
@@ -208,3 +213,12 @@ class Flink:
 
 def _task_manager(number: int) -> str:
     return f"taskmanager-{number}"
+
+
+def _processor_ticks(pid: int) -> int:
+    """How much processor time a process has used; 0 when it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
