@@ -219,9 +219,9 @@ class StreamLine:
         self._marks: list[tuple[float, int]] = []
 
     def see(self, status: Mapping[str, Any] | None) -> None:
-        """Takes the stream's latest status."""
-        self._status = status
-        if status is not None:
+        """Takes the stream's latest status; there is none before it has read anything."""
+        self._status = status or None
+        if status:
             self._marks = [*self._marks[-_MARKS:], (self._clock(), status["events"])]
 
     def text(self) -> str:

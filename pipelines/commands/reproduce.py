@@ -38,8 +38,8 @@ examples:
 
 written: DIR/NAME.csv with all numbers, DIR/NAME.md with the tables and what
 differs, DIR/NAME.svg and DIR/NAME.png, for each experiment; all also writes
-DIR/README.md. Files of these names are replaced. The outcome depends on --trials
-and --seed alone.
+DIR/README.md. Files of these names are replaced. The outcome depends on --data,
+--trials and --seed alone.
 """
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -191,6 +192,15 @@ def test_majority_vote_is_unknown_when_the_labels_are_gone_or_changed(tmp_path):
     labels.unlink()
     text = run_command("evaluate", run.folder, "--truth", tmp_path / "truth.csv").out
     assert f"{labels}, which the run read, is gone." in " ".join(text.split())
+
+
+def test_a_run_that_names_no_files_as_a_snapshot_of_a_stream_is_compared_without_majority_vote(tmp_path):
+    run = aggregated(tmp_path, ROWS)
+    manifest = Path(run.folder, "manifest.json")
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "inputs": []}))
+    assert evaluated(run, tmp_path, dict.fromkeys(TASKS, "c0"))["majority_error"] is None
+    text = run_command("evaluate", run.folder, "--truth", tmp_path / "truth.csv").out
+    assert "it is the snapshot of a stream" in " ".join(text.split())
 
 
 def test_each_option_changes_what_is_said(run, tmp_path):

@@ -12,6 +12,7 @@ from pipelines.terminal import (
     Grid,
     Notes,
     ProgressLine,
+    StreamLine,
     plain,
     show_blocks,
     show_progress,
@@ -115,3 +116,10 @@ def test_progress_is_shown_on_a_terminal_only_and_only_if_wanted(stream, wanted,
     with show_progress(ProgressLine(dict), wanted):
         pass
     assert ("read" in screen.getvalue()) == expected
+
+
+@pytest.mark.parametrize("status", [None, {}])
+def test_a_stream_that_has_read_nothing_yet_is_starting(status):
+    line = StreamLine(clock=lambda: 7.0)
+    line.see(status)
+    assert line.text() == "starting  0 s"
