@@ -232,7 +232,7 @@ class _PollFn(beam.DoFn):
         if polled.counts or dict(polled.lag) != self._lag.get(number):
             self._lag[number] = dict(polled.lag)
             self._count(polled)
-            arrived_s = min((block.arrived_us for block in polled.blocks), default=0) / 1e6
+            arrived_s = min((block.arrived_us / 1e6 for block in polled.blocks), default=now)
             report = {"lag": dict(polled.lag), "counts": dict(polled.counts), "read_at_s": now, "arrived_s": arrived_s}
             yield tag("reports", REPORT + json.dumps(report).encode())
 

@@ -141,6 +141,15 @@ def test_labels_that_arrived_more_than_five_seconds_ago_are_answered_with_the_ne
     assert given(board.learn(skills(2, ann=1.0), NOW)).keys() == {"v"}
 
 
+def test_old_labels_that_a_passing_model_rests_on_wait_for_the_next_one():
+    board = AnswerBoard(AnswerRules())
+    board.know(replace(skills(1, ann=1.0), sent=2))
+    assert board.take(labels(("t", "ann", "yes", 1), arrived=NOW - 60), NOW, number=1) is None
+    board.know(replace(skills(2, ann=1.0, settled=True), sent=2))
+    found = given(board.take(labels(("u", "ann", "yes", 1), arrived=NOW - 60), NOW, number=2))
+    assert found.keys() == {"t", "u"}, "and after a settled one nothing waits"
+
+
 def test_while_there_is_a_backlog_a_round_of_answers_is_given_every_half_minute():
     board, _ = board_with(skills(1, ann=1.0), ("t", "ann", "yes", 1))
     rounds = []

@@ -196,3 +196,12 @@ def test_many_events_of_several_partitions_travel_apart(tmp_path, monkeypatch):
     blocks = tuple(block_of([Event(task, "ann", "yes", 5)]) for task in "tu")
     polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p"), shards=1, keep_places=False)
     assert [tasks_in([one]) for one in polling.events()[0] if one[1][:1] == EVENTS] == [["t"], ["u"]]
+
+
+def test_a_report_of_events_that_wait_does_not_make_them_old(tmp_path, monkeypatch):
+    (report,) = [
+        json.loads(value[1:])
+        for tag, value in Polling(tmp_path, monkeypatch, Polled((), b"p", lag={"a-0": 20_000}))()
+        if tag == "reports"
+    ]
+    assert report["arrived_s"] == report["read_at_s"] == 1000.0

@@ -129,11 +129,18 @@ def test_what_was_rejected_is_not_waited_for(tmp_path):
     assert caught_up(Keeping(tmp_path), change(0, *TRIANGLE), counts=counts)
 
 
+def test_a_late_label_is_waited_for_like_any_other(tmp_path):
+    """The shard that rejects it counts it."""
+    counts = {"events_read": 28, "events_rejected": 1, "events_rejected.late-label": 1}
+    assert not caught_up(Keeping(tmp_path), change(0, *TRIANGLE), counts=counts)
+
+
 def test_while_there_is_a_backlog_models_are_as_rare_as_its_rounds(tmp_path):
     keeping = Keeping(tmp_path)
     keeping(REPORT + json.dumps(BACKLOG).encode(), change(0, *TRIANGLE))
     keeper = keeping.state_of().keeper
     now = time.time()
+    keeper._solved_at = now - 3
     assert keeper.due(now, behind=True), "the first labels get a model"
     keeper.version, keeper._solved_at, keeper.changed_at = 1, now - 29, now
     assert keeper.due(now)
