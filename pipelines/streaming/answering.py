@@ -32,7 +32,8 @@ class AnswerRules:
 
     Attributes:
         aggregate: how labels become answers.
-        emit_if: an answer is given again when its label changes, or its probability by more than this.
+        emit_if: an answer is given again when its label or the number of its workers changes, or its probability by more
+            than this.
         fresh_s: labels that arrived longer ago are a backlog; their tasks are answered with the next model.
         backlog_every_s: while there is a backlog, how long between two rounds of answers.
         looks_per_s: how many answers are looked at again a second, at most, because skills have changed: where tasks
@@ -194,12 +195,11 @@ class AnswerBoard:
             return None
         answers, label, model = self._answers(tasks)
         self._waiting.values[tasks] = False
-        changed = label != self._label.values[tasks]
+        changed = (label != self._label.values[tasks]) | (answers.n_workers != self._n_workers.values[tasks])
         found = answers.scores
         if exact:
             changed |= found.probability != self._probability.values[tasks]
             changed |= found.score != self._score.values[tasks]
-            changed |= answers.n_workers != self._n_workers.values[tasks]
             changed |= answers.status != self._status.values[tasks]
             changed |= _signatures(found, model) != self._signature.values[tasks]
         else:

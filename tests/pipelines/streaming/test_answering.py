@@ -98,11 +98,10 @@ def test_a_settled_model_gives_every_answer_that_differs_at_all():
     assert given(board.learn(skills(4, settled=True, ann=1.0001), NOW)) == {}
 
 
-def test_a_settled_model_gives_a_row_whose_labels_are_more_though_its_answer_is_the_same():
+def test_a_label_gives_a_row_that_counts_it_though_its_answer_is_the_same():
     """A worker of no skill changes the number of labels and nothing else."""
-    board, _ = board_with(skills(1, ann=1.0, bob=0.0), ("t", "ann", "yes", 1))
-    assert board.take(labels(("t", "bob", "no", 1)), NOW) is None
-    (row,) = board.learn(skills(2, settled=True, ann=1.0, bob=0.0), NOW).to_pylist()
+    board, _ = board_with(skills(1, ann=1.0, bob=0.0), ("t", "ann", "yes", 1), emit_if=1.0)
+    (row,) = board.take(labels(("t", "bob", "no", 1)), NOW).to_pylist()
     assert (row["label"], row["n_workers"], row["probability"]) == ("yes", 2, pytest.approx(probability(1.0)))
 
 
