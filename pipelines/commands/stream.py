@@ -154,17 +154,18 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     from pipelines.streaming.control import Control
 
     control = Control(args.control)
+    if args.action == "snapshot" and not args.output:
+        raise InvalidSettingError("A snapshot needs an --output folder.")
+    control.described()
+    control.refuse_if_gone()
     if args.action == "stop":
         from pipelines.streaming.supervise import drain
 
-        control.described()
         drain(control)
         if not control.owner():
             sentence = f"No command on this machine has a stream in {args.control}; a job elsewhere will stop."
             sys.stderr.write(f"crowdbeam: {sentence}\n")
         return 0
-    if not args.output:
-        raise InvalidSettingError("A snapshot needs an --output folder.")
     from pipelines.run_tables import read_table
     from pipelines.streaming import snapshot
     from pipelines.summary import RunTables, summarise

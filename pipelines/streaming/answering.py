@@ -32,8 +32,8 @@ class AnswerRules:
 
     Attributes:
         aggregate: how labels become answers.
-        emit_if: an answer is given again when its label or the number of its workers changes, or its probability by more
-            than this.
+        emit_if: an answer is given again when its label or the number of its workers changes, or its probability by
+            more than this.
         fresh_s: labels that arrived longer ago are a backlog; their tasks are answered with the next model.
         backlog_every_s: while there is a backlog, how long between two rounds of answers.
         looks_per_s: how many answers are looked at again a second, at most, because skills have changed: where tasks

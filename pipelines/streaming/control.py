@@ -82,6 +82,18 @@ class Control:
             return 0
         return int(known["pid"]) if is_alive(known["pid"]) else 0
 
+    def refuse_if_gone(self) -> None:
+        """Raises `InputError` when nobody is left who could fulfil a request, as far as this machine can tell."""
+        if not is_local(self.folder) or self.owner():
+            return
+        known = read_json(self.path(OWNER))
+        if known is None or (
+            known["host"] == socket.gethostname() and known["pid"] != os.getpid() and not known["outlived"]
+        ):
+            raise InputError(
+                f"No stream is at work in --control {self.folder}: the last one has ended. Start it again."
+            )
+
     def clear(self) -> None:
         """Removes the requests and the status that an earlier stream has left."""
         for pattern in (self.path(_REQUESTS, "*.json"), self.path(DONE, "*.json"), self.path(STATUS)):
@@ -107,9 +119,9 @@ class Control:
 
 
 @contextmanager
-def owned(control: Control) -> Iterator[None]:
-    """Marks a control folder as this process's while the body runs."""
-    write_json(control.path(OWNER), {"pid": os.getpid(), "host": socket.gethostname()})
+def owned(control: Control, outlived: bool) -> Iterator[None]:
+    """Marks a control folder as this process's while the body runs; when it is killed, is it `outlived` by its job?"""
+    write_json(control.path(OWNER), {"pid": os.getpid(), "host": socket.gethostname(), "outlived": outlived})
     try:
         yield
     finally:

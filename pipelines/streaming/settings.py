@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pipelines.errors import InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.settings import LATE_RULES, AggregateSettings
+from schemas import TABLES
 
 STARTS_FROM = ("earliest", "latest")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -65,6 +66,9 @@ class StreamSettings:
             raise InvalidSettingError("There is no --sink; give a folder, kafka://HOST:PORT/PREFIX or postgres://...")
         if len(set(self.sinks)) != len(self.sinks):
             raise InvalidSettingError("--sink names a sink twice; name each once.")
+        for sink in (*self.sinks, self.rejects):
+            if sink and _feeds(sink, self.source):
+                raise InvalidSettingError(f"--source {self.source} would read what is written to {sink}; give another.")
         if self.late not in LATE_RULES:
             raise InvalidSettingError(f"--late is {self.late!r}; it takes {', '.join(LATE_RULES)}.")
         if self.start_from not in STARTS_FROM:
@@ -85,6 +89,16 @@ class StreamSettings:
         ):
             if not low <= value <= high:
                 raise InvalidSettingError(f"--{name} is {value:g}; it takes a number from {low:g} to {high:g}.")
+
+
+def _feeds(sink: str, source: str) -> bool:
+    """Whether the source reads what the sink gets: the folder itself, or one of its tables or topics.
+
+    >>> _feeds("kafka://host:9092/crowd", "kafka://host:9092/crowd.scores"), _feeds("out/", "out"), _feeds("out", "in")
+    (True, True, False)
+    """
+    place, read = (text.partition("?")[0].rstrip("/") for text in (sink, source))
+    return read == place or read in {f"{place}{sign}{name}" for sign in "./" for name in TABLES}
 
 
 def seconds_of(text: str, option: str) -> float:

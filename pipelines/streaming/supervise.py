@@ -50,7 +50,8 @@ def run(
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
     plan = plan_of(settings)
-    with owned(plan.control), prism_server(with_streaming_flags(_with_runner(beam_args))) as flags:
+    given = with_streaming_flags(_with_runner(beam_args))
+    with owned(plan.control, outlived="--runner=PrismRunner" not in given), prism_server(given) as flags:
         return _supervised(plan, flags, watch, begun)
 
 
@@ -84,13 +85,13 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
     """All that the stream needs to know; source and sinks are asked whether they are there."""
     source = source_of(settings)
     source.check()
-    sinks = tuple(_sink(f"Sink{number}", text, settings) for number, text in enumerate(settings.sinks))
-    rejects = _sink("Rejects", settings.rejects, settings) if settings.rejects else None
+    prior = read_prior_skills(settings.prior_skills)
     control = Control(settings.control)
     control.make()
+    sinks = tuple(_sink(f"Sink{number}", text, settings) for number, text in enumerate(settings.sinks))
+    rejects = _sink("Rejects", settings.rejects, settings) if settings.rejects else None
     control.clear()
     control.describe(_described(settings))
-    prior = read_prior_skills(settings.prior_skills)
     return StreamPlan(
         source,
         sinks,

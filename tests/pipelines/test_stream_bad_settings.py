@@ -20,6 +20,8 @@ def folder(tmp_path_factory):
         (("--source", "kafka://a/t", "--sink", "s"), "is no Kafka URL; write kafka://HOST:PORT/TOPIC."),
         (("+", "--sink", "s", "--sink", "s"), "--sink names a sink twice; name each once."),
         (("+", "--sink", "kafka://nowhere"), "The sink is not of the form"),
+        (("+", "--sink", "{}/labels/"), "would read what is written to"),
+        (("+", "--rejects", "{}/labels"), "would read what is written to"),
         (("+", "--message-format", "xml"), "--message-format is 'xml'; it takes json, avro."),
         (("+", "--columns", "item=task"), "--columns"),
         (("+", "--time-unit", "h"), "--time-unit is 'h'; it takes"),

@@ -17,7 +17,7 @@ from pipelines.blocks import LabelBlock
 from pipelines.errors import InputError, InvalidSettingError
 from pipelines.sinks.interval_files import read_intervals
 from pipelines.sources.endless import source_of
-from pipelines.streaming.control import Control
+from pipelines.streaming.control import Control, owned
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger, pack_change
 from pipelines.write import write_file
@@ -78,7 +78,8 @@ def snapshots(folder, tmp_path_factory):
     OptionRun(words, control)
     stream = AnsweringStream(Control(str(control)))
     stream.start()
-    yield lambda *more: run_command("stream", "snapshot", "--control", control, *more)
+    with owned(stream.control, outlived=True):
+        yield lambda *more: run_command("stream", "snapshot", "--control", control, *more)
     stream.ended.set()
     stream.join()
 

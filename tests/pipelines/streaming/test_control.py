@@ -1,6 +1,11 @@
+import socket
+import subprocess
+import sys
+
 import pytest
 
-from pipelines.streaming.control import Control
+from pipelines.errors import InputError
+from pipelines.streaming.control import OWNER, Control, owned, write_json
 from pipelines.streaming.envelopes import DRAIN, SNAPSHOT, Marker
 
 
@@ -52,3 +57,32 @@ def test_those_who_have_done_what_was_asked_for_are_counted_once_each(control):
         control.finish(asked, sender)
     control.finish(other, 0)
     assert control.n_finished(asked) == 2
+
+
+def a_dead_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize("outlived", [False, True])
+def test_a_request_to_a_stream_whose_command_was_killed_is_refused_unless_its_job_lives_on(control, outlived):
+    owner = {"pid": a_dead_process(), "host": socket.gethostname(), "outlived": outlived}
+    write_json(control.path(OWNER), owner)
+    if outlived:
+        control.refuse_if_gone()
+        return
+    with pytest.raises(InputError, match=r"No stream is at work in --control .*: the last one has ended"):
+        control.refuse_if_gone()
+
+
+def test_a_request_to_a_stream_that_has_ended_is_refused(control):
+    with owned(control, outlived=True):
+        control.refuse_if_gone()
+    with pytest.raises(InputError, match="has ended"):
+        control.refuse_if_gone()
+
+
+def test_a_command_of_another_machine_may_be_alive(control):
+    write_json(control.path(OWNER), {"pid": a_dead_process(), "host": "another", "outlived": False})
+    control.refuse_if_gone()
