@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 LOCK := requirements.lock
 JOBS ?= 2
 
-.PHONY: help setup demo stream-demo test check fix bench bench-stream bench-python engines flink-up flink-down kafka-up kafka-down upgrade clean
+.PHONY: help setup demo stream-demo test check fix bench bench-stream bench-nightly bench-warehouses bench-python engines flink-up flink-down kafka-up kafka-down upgrade clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,12 @@ bench: setup  ## the figures of the README, measured again (about 20 minutes)
 bench-stream: engines  ## the same for the stream, on Kafka with Prism and Flink (about 30 minutes)
 	@$(BIN)/python -m benchmarks.stream
 
+bench-nightly: setup  ## a night on ledgers of up to 10M labels beside the full batch (about 15 minutes)
+	@$(BIN)/python -m benchmarks.nightly
+
+bench-warehouses: engines  ## loads into Postgres, DuckDB and Iceberg beside their bare clients (about 3 minutes)
+	@$(BIN)/python -m benchmarks.warehouses
+
 bench-python: setup  ## the estimators on a pandas frame beside crowd-kit's (about 3 minutes)
 	@$(BIN)/python -m benchmarks.door
 
@@ -73,6 +79,9 @@ upgrade: setup  ## lock the newest versions of all dependencies
 		--no-emit-index-url --no-header pyproject.toml --group dev -o $(LOCK)
 	@$(UV) pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 		--no-emit-index-url --no-header benchmarks/crowd-kit.in -o benchmarks/crowd-kit.lock
+	@for name in $$(basename -s .in tests/environments/*.in); do $(UV) pip compile --quiet --upgrade --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		tests/environments/$$name.in -o tests/environments/$$name.lock; done
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) .cache demo-run build *.egg-info .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -18,15 +18,15 @@ LOCK = ROOT / "benchmarks" / "crowd-kit.lock"
 UV = Path(sys.executable).parent / "uv"
 
 
-def make_environment() -> bool:
-    """Makes the environment unless it is there as locked; says whether it had to."""
-    made_from = FOLDER / "made-from.sha256"
-    wanted = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+def make_environment(folder: Path = FOLDER, lock: Path = LOCK) -> bool:
+    """Makes the environment in `folder` unless it is there as locked; says whether it had to."""
+    made_from = folder / "made-from.sha256"
+    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
     if made_from.exists() and made_from.read_text() == wanted:
         return False
-    subprocess.run([str(UV), "venv", "--quiet", "--clear", "--python", sys.executable, str(FOLDER)], check=True)
-    sync = [str(UV), "pip", "sync", "--compile-bytecode", "--quiet", "--require-hashes", str(LOCK)]
-    subprocess.run(sync, check=True, env={**os.environ, "VIRTUAL_ENV": str(FOLDER)})
+    subprocess.run([str(UV), "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], check=True)
+    sync = [str(UV), "pip", "sync", "--compile-bytecode", "--quiet", "--require-hashes", str(lock)]
+    subprocess.run(sync, check=True, env={**os.environ, "VIRTUAL_ENV": str(folder)})
     made_from.write_text(wanted)
     return True
 

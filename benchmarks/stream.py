@@ -182,7 +182,7 @@ HEADS = {
 def main(argv: list[str]) -> None:
     """Runs the cases that are named, or all of them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream")
-    parser.add_argument("cases", nargs="*", default=list(HEADS), choices=[*HEADS, []])
+    parser.add_argument("cases", nargs="*", choices=[*HEADS, []])
     parser.add_argument("--engines", default="prism,flink")
     parser.add_argument("--events", type=int, default=BACKLOG)
     parser.add_argument("--seconds", type=float, default=300)

@@ -28,6 +28,7 @@ from crowdcore.labels import Ints, TaskLabels
 from crowdcore.pairs import PairTally, sorted_pairs
 
 Names = NDArray[Any]
+_FEW = 4  # so many times fewer pairs are added without sorting all
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +133,10 @@ class EdgeCounts:
             return cls.zero()
         if len(parts) == 1 and parts[0][1] == 1:
             return parts[0][0]
+        if len(parts) == 2 and parts[0][1] == 1 and _FEW * parts[1][0].n_edges < parts[0][0].n_edges:
+            together = cls._with_few(parts[0][0], *parts[1])
+            if together is not None:
+                return together
         names, where = np.unique(np.concatenate([part.workers for part, _ in parts]), return_inverse=True)
         places = np.split(where, np.cumsum([part.n_workers for part, _ in parts])[:-1])
         n_labels, n_triples = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
@@ -148,15 +153,49 @@ class EdgeCounts:
         present = np.flatnonzero(stays)
         position = np.full(len(names), -1, np.int64)
         position[present] = np.arange(len(present))
-        n_by_class: Counter[str] = Counter()
-        for part, sign in parts:
-            for name, n in part.class_counts.items():
-                n_by_class[name] += sign * n
-        n_sampled = sum(sign * part.n_sampled for part, sign in parts)
         return cls(
             names[present], n_labels[present], n_triples[present], position[first], position[second],
-            n_common, n_agree, *_split(n_by_class, n_sampled),
+            n_common, n_agree, *_together(parts),
         )  # fmt: skip
+
+    @classmethod
+    def _with_few(cls, many: "EdgeCounts", few: "EdgeCounts", sign: int) -> "EdgeCounts | None":
+        """The same for counts of few pairs, without sorting all of them; None when a worker comes or goes."""
+        place = np.searchsorted(many.workers, few.workers)
+        if len(place) and (place[-1] >= many.n_workers or not np.array_equal(many.workers[place], few.workers)):
+            return None
+        n_labels, n_triples = many.n_labels.copy(), many.n_triples.copy()
+        n_labels[place] += sign * few.n_labels
+        n_triples[place] += sign * few.n_triples
+        if not n_labels.all():
+            return None
+        key = many.first * many.n_workers + many.second
+        asked = place[few.first] * many.n_workers + place[few.second]
+        at = np.searchsorted(key, asked)
+        known = key[np.minimum(at, len(key) - 1)] == asked
+        counts = []
+        for mine, theirs in ((many.n_common, few.n_common), (many.n_agree, few.n_agree)):
+            total = mine.copy()
+            total[at[known]] += sign * theirs[known]
+            counts.append(np.insert(total, at[~known], sign * theirs[~known]))
+        key = np.insert(key, at[~known], asked[~known])
+        stays = (counts[0] != 0) | (counts[1] != 0)
+        if not stays.all():
+            key, counts = key[stays], [count[stays] for count in counts]
+        first, second = np.divmod(key, many.n_workers)
+        return cls(
+            many.workers, n_labels, n_triples, first, second, counts[0], counts[1],
+            *_together([(many, 1), (few, sign)]),
+        )  # fmt: skip
+
+
+def _together(parts: Sequence[tuple[EdgeCounts, int]]) -> tuple[tuple[str, ...], int, tuple[int, ...]]:
+    """The last fields of the sum of `parts`."""
+    n_by_class: Counter[str] = Counter()
+    for part, sign in parts:
+        for name, n in part.class_counts.items():
+            n_by_class[name] += sign * n
+    return _split(n_by_class, sum(sign * part.n_sampled for part, sign in parts))
 
 
 def _split(n_by_class: Mapping[str, int], n_sampled: int) -> tuple[tuple[str, ...], int, tuple[int, ...]]:

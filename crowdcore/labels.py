@@ -4,11 +4,18 @@ Of several labels by one worker on one task one counts: the latest by time, then
 then by class (``repeats="last"``), or the earliest by the same order (``"first"``), or none if they contradict each
 other (``"error"``). Arrival plays no part, so the result does not depend on how the labels were split or shipped.
 
+A deletion withdraws all labels of its worker on its task that are not later than itself by the same order, where at one
+time and position a deletion is later than a label; the rule for repeats chooses among those that are left. So with
+``"last"`` the latest event decides, and an older label that is read later does not bring a withdrawn one back.
+
 >>> grouped = group_labels([0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0], n_tasks=2, n_workers=2, n_classes=2)
 >>> grouped.labels.starts, grouped.labels.worker, grouped.labels.label
 (array([0, 2, 3]), array([0, 1, 0]), array([1, 0, 0]))
 >>> grouped.n_repeated
 1
+>>> gone = [False, False, False, True]
+>>> group_labels([0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0], n_tasks=2, n_workers=2, n_classes=2, deleted=gone).withdrawn
+array([1, 3])
 """
 
 from dataclasses import dataclass
@@ -65,20 +72,25 @@ class GroupedLabels:
 
     Attributes:
         labels: one label per (task, worker).
-        n_received: (tasks,) labels received by each task, repeats included, contradictions not.
+        n_received: (tasks,) labels received by each task: repeats and labels withdrawn since are included,
+            contradictions and deletions are not.
         kept: (labels,) for each label of `labels`, which input row it is.
         contradictions: input rows left out because they contradict each other (``repeats="error"`` only).
+        withdrawn: input rows that are deletions, and those of the labels they withdrew.
+        n_deletions: how many of `withdrawn` are deletions.
     """
 
     labels: TaskLabels
     n_received: Ints
     kept: Ints
     contradictions: Ints
+    withdrawn: Ints
+    n_deletions: int
 
     @property
     def n_repeated(self) -> int:
         """Input rows left out because another label of the same worker on the same task counts."""
-        return int(self.n_received.sum()) - len(self.kept)
+        return int(self.n_received.sum()) - len(self.kept) - (len(self.withdrawn) - self.n_deletions)
 
 
 def group_labels(
@@ -91,6 +103,7 @@ def group_labels(
     n_classes: int,
     time: ArrayLike | None = None,
     position: ArrayLike | None = None,
+    deleted: ArrayLike | None = None,
     repeats: str = "last",
 ) -> GroupedLabels:
     """Groups coded labels by task and keeps one per (task, worker).
@@ -104,6 +117,7 @@ def group_labels(
         n_classes: how many class codes there are.
         time: (labels,) when; labels without a time carry the smallest integer.
         position: (labels,) place in the source; the order of the arrays when not given.
+        deleted: (labels,) whether the row is a deletion; what its label is plays no part. None: none is.
         repeats: "last", "first" or "error".
     """
     if repeats not in REPEATS:
@@ -112,10 +126,15 @@ def group_labels(
     if not task.shape == worker.shape == label.shape:
         raise InvalidLabelsError("task, worker and label must be arrays of one length")
     order = order_by(worker, task, limits=(n_workers, n_tasks))
-    task_in_order, worker_in_order = task[order], worker[order]
-    same = (task_in_order[1:] == task_in_order[:-1]) & (worker_in_order[1:] == worker_in_order[:-1])
+    same = _same_as_next(order, task, worker)
     received = np.bincount(task, minlength=n_tasks)
-    contradictions = np.empty(0, np.int64)
+    contradictions, withdrawn, n_deletions = np.empty(0, np.int64), np.empty(0, np.int64), 0
+    if deleted is not None and (gone := np.asarray(deleted, bool)).any():
+        is_withdrawn = _withdrawn(order, same, gone, time, position)
+        withdrawn, n_deletions = np.sort(order[is_withdrawn]), int(gone.sum())
+        received = received - np.bincount(task[gone], minlength=n_tasks)
+        order = order[~is_withdrawn]
+        same = _same_as_next(order, task, worker)
     if same.any():
         chosen = _choose(order, same, label, time, position, repeats)
         contradictions = chosen.contradictions
@@ -124,12 +143,42 @@ def group_labels(
     starts = np.zeros(n_tasks + 1, np.int64)
     np.cumsum(np.bincount(task[order], minlength=n_tasks), out=starts[1:])
     labels = TaskLabels(starts, worker[order], label[order], n_workers, n_classes)
-    return GroupedLabels(labels, received, order, contradictions)
+    return GroupedLabels(labels, received, order, contradictions, withdrawn, n_deletions)
 
 
 def _codes(values: ArrayLike) -> Ints:
     codes = np.asarray(values)
     return codes if codes.size else codes.astype(np.int64)
+
+
+def _same_as_next(order: Ints, task: Ints, worker: Ints) -> NDArray[np.bool_]:
+    """(rows - 1,) whether the next row of `order` has the same task and worker."""
+    task, worker = task[order], worker[order]
+    same: NDArray[np.bool_] = (task[1:] == task[:-1]) & (worker[1:] == worker[:-1])
+    return same
+
+
+def _withdrawn(
+    order: Ints, same: NDArray[np.bool_], deleted: NDArray[np.bool_], time: Any, position: Any
+) -> NDArray[np.bool_]:
+    """(rows,) which rows of `order` are deletions, or labels not later than one of their task and worker."""
+    group = np.concatenate([[0], np.cumsum(~same)])
+    touched = np.zeros(int(group[-1]) + 1, bool)
+    touched[group[deleted[order]]] = True
+    places = np.flatnonzero(touched[group])
+    rows = order[places]
+    keys = [deleted[rows], rows if position is None else np.asarray(position)[rows]]
+    if time is not None:
+        keys.append(np.asarray(time)[rows])
+    ranked = np.lexsort([*keys, group[places]])
+    of_group = group[places][ranked]
+    begins = np.flatnonzero(np.append(True, of_group[1:] != of_group[:-1]))
+    rank = np.arange(len(ranked))
+    last = np.maximum.reduceat(np.where(deleted[rows][ranked], rank, -1), begins)
+    gone = rank <= np.repeat(last, np.diff(np.append(begins, len(ranked))))
+    found = np.zeros(len(order), bool)
+    found[places[ranked[gone]]] = True
+    return found
 
 
 @dataclass(frozen=True)

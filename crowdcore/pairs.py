@@ -17,6 +17,7 @@ from crowdcore.labels import Ints, TaskLabels
 
 MAX_PAIRS = 500_000
 _DENSE_WORKERS = 4096
+_CELLS_PER_PAIR = 8
 _ROUND_PAIRS = 4_000_000
 _PAIRS_AT_ONCE = 1 << 18
 _ROWS_AT_ONCE = 32
@@ -28,7 +29,8 @@ _COMMON = 1 << _COMMON_BITS
 class PairTally:
     """Adds up the pairs of many groups of labels that share their worker codes; threads may add at once.
 
-    Counts are packed as common · 2³² + agreements: in a dense table while there are few workers, else in a sparse one.
+    Counts are packed as common · 2³² + agreements: in a dense table while there are few workers and many
+    pairs, else in a sparse one.
     """
 
     n_sampled: int = 0
@@ -94,11 +96,15 @@ class PairTally:
     def _add_pairs(self, pairs: "Pairs") -> None:
         with self._lock:
             n_workers = len(self._n_labels)
-            if n_workers <= _DENSE_WORKERS:
-                self._add_dense(pairs, n_workers)
-                return
             self._pending.append(pairs)
-            full = self._n_pending() >= _ROUND_PAIRS
+            n_pending = self._n_pending()
+            few = n_pending < n_workers**2 // _CELLS_PER_PAIR  # a dense table would be empty for the most part
+            if n_workers <= _DENSE_WORKERS and (len(self._dense) or not few):
+                for one in self._pending:
+                    self._add_dense(one, n_workers)
+                self._pending.clear()
+                return
+            full = n_pending >= _ROUND_PAIRS
         if full:
             self._settle(at_least=_ROUND_PAIRS)
 
@@ -198,11 +204,13 @@ def _unpacked(table: sp.csr_array) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _counts_of(packed: Ints) -> tuple[Ints, Ints]:
-    """Common tasks and agreements; both may be negative."""
+    """Common tasks and agreements; both may be negative. `packed` becomes the agreements: no third array is made."""
     n_common = packed + (_COMMON >> 1)
     n_common >>= _COMMON_BITS
-    n_agree = n_common << _COMMON_BITS
-    return n_common, np.subtract(packed, n_agree, out=n_agree)
+    for start in range(0, len(packed), _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        packed[part] -= n_common[part] << _COMMON_BITS
+    return n_common, packed
 
 
 def _grown(array: Ints, size: int) -> Ints:

@@ -123,11 +123,12 @@ def fit_skills(
     target = edges.n_agree / common
     target *= classes / (classes - 1)
     target -= 1 / (classes - 1)
+    noise = float(np.sum(weight * weight / common) / max(np.sum(weight), 1e-300)) / (classes - 1)
+    del common  # it is as large as the edges, and the solver is where memory is scarcest
     problem = AgreementProblem.of(
         edges.first, edges.second, weight=weight, target=target, bounds=_bounds(edges, tau),
         fixed=edges.workers == GOLD, prior=known, prior_strength=strength, parts=graph.parts,
     )  # fmt: skip
-    noise = float(np.sum(weight * weight / common) / max(np.sum(weight), 1e-300)) / (classes - 1)
     found = solve(
         problem, importance=np.where(problem.fixed, 0.0, edges.n_labels), penalty=_DOUBT * noise,
         solver=solver, start=start, rng=rng, tol=tol, max_rounds=max_rounds,

@@ -11,7 +11,7 @@ array([1, 0])
 array([0, 1])
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,17 +48,34 @@ def projected_gradient(
         options: of `crowdcore.pgd.fit_skills`.
     """
     known = labels if gold is None else _with_gold(labels, gold)
-    names = _names(known.n_workers, has_gold=gold is not None)
-    edges = EdgeCounts.of(known, names, [f"{code:09d}" for code in range(labels.n_classes)])
+    found = _found_skills(known, has_gold=gold is not None, **options)
+    gold_code = -1 if gold is None else 0
+    answers = oracle_vote(
+        known, found.skills, bounds=found.bounds, rule=rule, class_prior=class_prior, gold=gold_code
+    )  # fmt: skip
+    return replace(
+        answers, skills=found.skills[gold_code + 1 :], loss_history=found.loss_history, converged=found.converged
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Skills:
+    """What is needed of a fit, without its edges, which may be larger than the labels; (workers,) arrays by code."""
+
+    skills: Floats
+    bounds: Floats
+    loss_history: tuple[float, ...]
+    converged: bool
+
+
+def _found_skills(labels: TaskLabels, *, has_gold: bool, **options: Any) -> _Skills:
+    names = _names(labels.n_workers, has_gold)
+    edges = EdgeCounts.of(labels, names, [f"{code:09d}" for code in range(labels.n_classes)])
     fit = fit_skills(edges, n_classes=max(2, labels.n_classes), **options)
     code = np.searchsorted(names, fit.workers)
-    skills, bounds = np.zeros(known.n_workers), np.zeros(known.n_workers)
+    skills, bounds = np.zeros(labels.n_workers), np.zeros(labels.n_workers)
     skills[code], bounds[code] = fit.skills, fit.bounds
-    gold_code = -1 if gold is None else 0
-    found = oracle_vote(known, skills, bounds=bounds, rule=rule, class_prior=class_prior, gold=gold_code)
-    return replace(
-        found, skills=skills[gold_code + 1 :], loss_history=fit.loss_history, converged=fit.converged
-    )  # fmt: skip
+    return _Skills(skills, bounds, fit.loss_history, fit.converged)
 
 
 def _names(n_workers: int, has_gold: bool) -> NDArray[Any]:

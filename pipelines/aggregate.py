@@ -31,7 +31,8 @@ class AggregateLabels(beam.PTransform):
     """Turns label rows into answers, skills, edges and the graph's verdict, window by window.
 
     Input: rows with task, worker, label and, if known, submitted_at_us (mappings, named tuples or `beam.Row`), in
-    windows that close once; `pipelines.windows.WindowLabels` makes such that wait for late labels.
+    windows that close once; `pipelines.windows.WindowLabels` makes such that wait for late labels. A row whose op is
+    "delete" withdraws the worker's label on the task, within its window.
     Output: a dictionary of collections: "scores", "skills", "edges", "graph" and "rejects" hold the rows of the schemas
     of those names, "counts" one dictionary a window.
 

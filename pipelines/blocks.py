@@ -129,7 +129,10 @@ def joined(blocks: Sequence[LabelBlock]) -> LabelBlock:
 def united(
     codes: Sequence[NDArray[Any]], dictionaries: Sequence[pa.LargeStringArray], in_order: bool = False
 ) -> tuple[NDArray[Any], pa.LargeStringArray]:
-    """Codes of several dictionaries as codes of one, which is sorted when it should be `in_order`."""
+    """Codes of several dictionaries as codes of one, which is sorted when it should be `in_order`.
+
+    Codes of a dictionary without names, those of withdrawals alone, become 0.
+    """
     coded = pa.concat_arrays(list(dictionaries)).dictionary_encode()
     names, place = coded.dictionary, coded.indices.to_numpy()
     if in_order:
@@ -138,8 +141,30 @@ def united(
         rank[order] = np.arange(len(order), dtype=np.int32)
         names, place = names.take(pa.array(order)), rank[place]
     ends = np.cumsum([len(dictionary) for dictionary in dictionaries])
-    parts = [place[end - len(d) : end][code] for code, d, end in zip(codes, dictionaries, ends, strict=True)]
+    parts = [
+        place[end - len(d) : end][code] if len(d) else np.zeros(len(code), place.dtype)
+        for code, d, end in zip(codes, dictionaries, ends, strict=True)
+    ]
     return np.concatenate(parts), names
+
+
+def pruned(block: LabelBlock) -> LabelBlock:
+    """The block without workers that do nothing in it and classes that nobody chooses; there may be no class left."""
+    deleted = block.deleted if block.deleted is not None and block.deleted.any() else None
+    worker, workers = _present(block.worker, block.workers)
+    chosen = block.label if deleted is None else block.label[~deleted]
+    codes, classes = _present(chosen, block.classes)
+    label = codes
+    if deleted is not None:
+        label = np.zeros(len(block), codes.dtype)
+        label[~deleted] = codes
+    return replace(block, worker=worker, workers=workers, label=label, classes=classes, deleted=deleted)
+
+
+def _present(codes: NDArray[Any], names: pa.LargeStringArray) -> tuple[NDArray[Any], pa.LargeStringArray]:
+    """The same codes over the names that occur."""
+    present, places = np.unique(codes, return_inverse=True)
+    return (codes, names) if len(present) == len(names) else (places, names.take(pa.array(present)))
 
 
 def split_block(block: LabelBlock, shards: int) -> Iterator[tuple[int, LabelBlock]]:

@@ -1,7 +1,7 @@
 """`crowdbeam`: the commands, their exit codes, and what is said when something goes wrong.
 
 Exit codes: 0 done; 1 the run failed; 2 bad usage, settings or inputs, and nothing was run; 3 the run finished, but
-there was no usable label; 130 interrupted; 143 ended by SIGTERM.
+there was no usable label; 10 to 20 a gate of --fail-if has tripped; 130 interrupted; 143 ended by SIGTERM.
 """
 
 import atexit
@@ -27,11 +27,15 @@ from pipelines.terminal import write_out
 COMMANDS = {
     "aggregate": "turn files of labels into worker skills and task answers",
     "stream": "keep skills and answers current while labels arrive",
+    "nightly": "add the new labels of a night to a ledger, and bring warehouses up to date",
+    "ledger": "look at a ledger, check it, go back, make it smaller, forget a worker",
+    "load": "load a finished run into a warehouse, exactly once",
     "simulate": "make up a crowd with a known truth, to try things on",
     "evaluate": "compare the answers of a run with the truth, and with majority vote",
     "compare": "try every method on one dataset whose truth is known",
     "reproduce": "run the paper's experiments again, its figures beside ours",
 }
+_WITHOUT_BEAM = ("nightly", "ledger")  # roads of their own, which start as lean
 DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 DEBUG_VARIABLE = "CROWDBEAM_DEBUG"
 _MESSAGE_CHARACTERS = 600
@@ -56,6 +60,7 @@ exit codes:
     1  the run failed
     2  bad usage, settings or inputs; nothing was run
     3  the run finished, but there was no usable label
+   10  and up to 20: a gate of --fail-if has tripped; `crowdbeam aggregate --help` lists them
   130  interrupted (Ctrl-C), 143 ended (SIGTERM)
 """
 
@@ -96,19 +101,20 @@ def _guarded(argv: list[str]) -> int:
     except CrowdbeamError as error:
         return _say(str(error), FAILED)
     except (_StoppedError, KeyboardInterrupt):
-        return _stopped(signals)
+        return _stopped(signals, argv[:1])
     except Exception as error:  # noqa: BLE001 - the top: whatever goes wrong is told in a sentence, not a traceback
         if signals:  # Beam wraps what a signal raises inside a step
-            return _stopped(signals)
+            return _stopped(signals, argv[:1])
         if _debug():
             traceback.print_exc()
         return _say(f"{_sentence(error)} Set {DEBUG_VARIABLE}=1 for the traceback.", FAILED)
 
 
-def _stopped(signals: list[int]) -> int:
+def _stopped(signals: list[int], command: list[str]) -> int:
+    after = "run the night again" if command == ["nightly"] else "there is no new result"
     if signal.SIGTERM in signals:
-        return _say("Ended by SIGTERM; there is no new result.", TERMINATED)
-    return _say("Interrupted; there is no new result.", INTERRUPTED)
+        return _say(f"Ended by SIGTERM; {after}.", TERMINATED)
+    return _say(f"Interrupted; {after}.", INTERRUPTED)
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -129,7 +135,7 @@ def _dispatch(argv: list[str]) -> int:
         write_out(parser.format_help())
         return DONE
     _silence_libraries()
-    if command.TAKES_BEAM_OPTIONS:
+    if command.TAKES_BEAM_OPTIONS or name in _WITHOUT_BEAM:
         start_lean(streams=name == "stream", embedded=not any(arg.startswith("--runner") for arg in rest))
     args, beam_args = parse_arguments(parser, rest, _beam_options if command.TAKES_BEAM_OPTIONS else None)
     code: int = command.run(args, beam_args)

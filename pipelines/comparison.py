@@ -36,7 +36,7 @@ class Crowd:
     Attributes:
         labels: one label per (task, worker).
         truth: (tasks,) class codes; -1 where unknown, `n_classes` for a class that nobody chose.
-        counts: labels read, used, repeated and rejected.
+        counts: labels read, used, repeated, rejected and withdrawn.
         n_without_task: tasks of the truth that have no label.
     """
 
@@ -84,6 +84,8 @@ def read_crowd(settings: BatchSettings, truth_path: str) -> Crowd | None:
     if not blocks:
         return None
     grouping = group_blocks(0, blocks, settings.aggregate.repeats)
+    if not grouping.counts["labels_used"]:
+        return None
     labels, tasks, classes = _in_order(grouping.shard)
     place = pc.index_in(tasks, value_set=truth.column("task").combine_chunks())
     known = place.is_valid().to_numpy(zero_copy_only=False)

@@ -1,7 +1,7 @@
 """Counts of everything in and out: they travel with the data, so that a retry neither loses nor doubles them.
 
 A count is a name and an integer; counts are added up by name. `labels_read = labels_used + labels_repeated +
-labels_rejected` always holds.
+labels_rejected + labels_withdrawn` always holds; the last are the deletions and the labels that they withdrew.
 """
 
 import json

@@ -18,6 +18,7 @@ from pipelines.inputs import checksum_of
 from pipelines.label_files import read_blocks
 from pipelines.run_tables import read_table
 from pipelines.settings import AggregateSettings, BatchSettings
+from pipelines.sources.warehouse_addresses import is_address
 
 N_BINS = 10
 
@@ -163,6 +164,8 @@ def missing_inputs(manifest: Mapping[str, Any]) -> str:
     for file in manifest["inputs"]:
         if file["role"] != "labels":
             continue
+        if is_address(file["path"]):
+            return f"The run read {file['path']}, which is in a warehouse and may have changed since."
         try:
             same = checksum_of(file["path"]) == file["checksum"]
         except OSError:

@@ -1,29 +1,23 @@
 """Events: label acts as they arrive, with a time each; corrections are later labels, withdrawals have an op."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines import texts, times
-from pipelines.blocks import NO_TIME, LabelBlock
+from pipelines.blocks import NO_TIME, LabelBlock, pruned
 from pipelines.errors import InvalidSettingError
-from pipelines.records import DETAILS, REASONS, Origin, Parsed, label_block, parsed_of, size_of
-from pipelines.settings import INPUT_FORMATS, MESSAGE_FORMATS, TIME_UNITS
+from pipelines.records import DETAILS, REASONS, Origin, Parsed, label_block, offsets_of, parsed_of, size_of
+from pipelines.settings import FIELDS, INPUT_FORMATS, MESSAGE_FORMATS, TIME_UNITS
 from pipelines.sources import EMPTY_MESSAGE, FILE_CHANGED, LOST_OFFSETS, MALFORMED_MESSAGE, UNKNOWN_SCHEMA, Chunk
 
-FIELDS = ("task", "worker", "label", "time", "op")
 HOUR_US = 3_600_000_000
 MAX_OFFSET = int(np.iinfo(np.uint32).max)
-_LABEL, _DELETE, _UNKNOWN = range(3)
-_OPS = {"": _LABEL, "label": _LABEL, "delete": _DELETE}
 _IN_FUTURE = 16
 _DETAILS = {
     **DETAILS,
     ("time", _IN_FUTURE): ("time-in-the-future", "The time is too far after the event's arrival: see --max-ahead."),
-    ("op", _UNKNOWN): ("unknown-op", "The op is neither 'label' nor 'delete'."),
 }
 EVENT_REASONS = (
     REASONS
@@ -91,37 +85,11 @@ def parse_events(
         return parsed_of(chunk, origin, None, {}, _DETAILS, "events")
     block, wrong = label_block(chunk, origin, settings.classes, times.microseconds(settings.time_unit))
     time, wrong["time"] = _times(block, wrong, arrived_us, settings.max_ahead_us)
-    deleted = None
-    if "op" in chunk.columns:
-        deleted, wrong["op"] = _withdrawals(chunk.columns["op"])
-    if deleted is not None:
-        wrong["label"] = np.where(deleted, texts.OK, wrong["label"]).astype(np.uint8)
-    block = replace(
-        block, time=time, deleted=deleted, offset=_offsets(chunk), arrived_us=int(arrived_us.min()), path=origin.path
-    )
+    block = replace(block, time=time, offset=offsets_of(chunk), arrived_us=int(arrived_us.min()), path=origin.path)
     parsed = parsed_of(chunk, origin, block, wrong, _DETAILS, "events")
-    if parsed.block is None or (parsed.rejects is None and deleted is None):
+    if parsed.block is None or (parsed.rejects is None and block.deleted is None):
         return parsed
-    return replace(parsed, block=_pruned(parsed.block))
-
-
-def _pruned(block: LabelBlock) -> LabelBlock:
-    """The block without workers that do nothing in it and classes that nobody chooses; there may be no class left."""
-    deleted = block.deleted if block.deleted is not None and block.deleted.any() else None
-    worker, workers = _used(block.worker, block.workers)
-    chosen = block.label if deleted is None else block.label[~deleted]
-    codes, classes = _used(chosen, block.classes)
-    label = codes
-    if deleted is not None:
-        label = np.zeros(len(block), codes.dtype)
-        label[~deleted] = codes
-    return replace(block, worker=worker, workers=workers, label=label, classes=classes, deleted=deleted)
-
-
-def _used(codes: NDArray[Any], names: Any) -> tuple[NDArray[Any], Any]:
-    """The same codes over the names that occur."""
-    present, places = np.unique(codes, return_inverse=True)
-    return (codes, names) if len(present) == len(names) else (places, names.take(pa.array(present)))
+    return replace(parsed, block=pruned(parsed.block))
 
 
 def _times(
@@ -134,21 +102,3 @@ def _times(
     time = np.where(block.time == NO_TIME, arrived_us, block.time)
     ahead = (time - max_ahead_us > arrived_us) & (flags == texts.OK)
     return time, np.where(ahead, _IN_FUTURE, flags).astype(np.uint8)
-
-
-def _withdrawals(column: Any) -> tuple[NDArray[np.bool_] | None, texts.Flags]:
-    """(events,) which withdraw a label, None when none does; and which ops are unknown."""
-    if column.null_count == len(column):
-        return None, np.zeros(len(column), np.uint8)
-    codes, names, flags = texts.codes_of(column)
-    kinds = np.array([_OPS.get(name, _UNKNOWN) for name in names.to_pylist()], np.uint8)[codes]
-    kinds = np.where(flags == texts.MISSING, _LABEL, np.where(flags == texts.OK, kinds, _UNKNOWN))
-    deleted = kinds == _DELETE
-    return deleted if deleted.any() else None, np.where(kinds == _UNKNOWN, _UNKNOWN, texts.OK).astype(np.uint8)
-
-
-def _offsets(chunk: Chunk) -> NDArray[np.uint32]:
-    """(events,) places counted from the chunk's first."""
-    if chunk.positions is None:
-        return np.arange(size_of(chunk), dtype=np.uint32)
-    return (np.asarray(chunk.positions, np.int64) - chunk.first).astype(np.uint32)

@@ -1,4 +1,8 @@
-"""Task shards: all labels of some tasks, one per (task, worker), compact; counting and scoring both read them."""
+"""Task shards: all labels of some tasks, one per (task, worker), compact; counting and scoring both read them.
+
+Of the events on one (task, worker) those that a deletion withdraws go first, then the rule for repeats chooses one: see
+`crowdcore.labels`. A task whose labels were all withdrawn is in its shard without labels, as one that only gold knows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from crowdcore.labels import GroupedLabels, Ints, TaskLabels, group_labels
 from crowdcore.pairs import is_sampled
-from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock, united
+from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock, pruned, united
 from pipelines.frames import narrow, pack, pack_texts, unpack, unpack_texts
+
+_WHEN_ANY = ("labels_withdrawn", "labels_rejected.contradicting-repeat", "gold_rejected.contradicting-repeat")
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class TaskShard:
         number: of the shard.
         task: (tasks,) ids.
         labels: one label per (task, worker), in the shard's own codes.
-        n_received: (tasks,) labels received, repeats included.
+        n_received: (tasks,) labels received: repeats and labels withdrawn since included, deletions not.
         workers, classes: the ids that the codes stand for; the classes are sorted.
     """
 
@@ -91,7 +98,7 @@ class Grouping:
 
 def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Grouping:
     """Groups the blocks of one shard by task and keeps one label per (task, worker)."""
-    blocks = sorted(blocks, key=lambda block: (block.source, block.sequence))
+    blocks = _in_order(blocks)
     coded = pa.concat_arrays([block.task for block in blocks]).dictionary_encode()
     task, n_tasks = coded.indices.to_numpy(), len(coded.dictionary)
     in_order = bool(is_sampled(np.bincount(task, minlength=n_tasks)).any())
@@ -107,6 +114,7 @@ def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Gro
         n_classes=len(classes),
         time=time,
         position=_positions(blocks),
+        deleted=_deletions(blocks),
         repeats=repeats,
     )
     gold = gold_code(workers)
@@ -125,6 +133,53 @@ def group_blocks(number: int, blocks: Sequence[LabelBlock], repeats: str) -> Gro
     return Grouping(shard, contradictions, counts, None if time is None else time[grouped.kept])
 
 
+def last_events(blocks: Sequence[LabelBlock]) -> LabelBlock:
+    """One event, a label or a deletion, per (task, worker) of some blocks: the one that decides when the last does.
+
+    It is the latest by time, then by place in the source; at the same place a deletion goes before a label, and among
+    labels the class that sorts last. The events of the result are sorted by task and worker, in no other order than
+    that of the ids' first appearance; they have times, `NO_TIME` where none is known. As many were dropped as there are
+    fewer.
+
+    >>> from functools import partial
+    >>> texts, both = partial(pa.array, type=pa.large_string()), np.zeros(2, int)
+    >>> blocks = [
+    ...     LabelBlock(0, at, texts(["t", "u"]), both, texts(["ann"]), both, texts(["yes"]), deleted=deleted)
+    ...     for at, deleted in ((0, None), (2, np.array([False, True])))
+    ... ]
+    >>> last = last_events(blocks)
+    >>> last.task.to_pylist(), last.label.tolist(), last.deleted.tolist()
+    (['t', 'u'], [0, 0], [False, True])
+    """
+    blocks = _in_order(blocks)
+    coded = pa.concat_arrays([block.task for block in blocks]).dictionary_encode()
+    worker, workers = united([block.worker for block in blocks], [block.workers for block in blocks])
+    label, classes = united([block.label for block in blocks], [block.classes for block in blocks], True)
+    time, deleted = _times(blocks), _deletions(blocks)
+    kept = group_labels(
+        coded.indices.to_numpy(),
+        worker,
+        label if deleted is None else np.where(deleted, len(classes), label),  # a class that sorts after all others
+        n_tasks=len(coded.dictionary),
+        n_workers=len(workers),
+        n_classes=len(classes) + 1,
+        time=time,
+        position=_positions(blocks),
+    ).kept
+    found = LabelBlock(
+        UNORDERED,
+        0,
+        coded.dictionary.take(coded.indices.take(pa.array(kept))),
+        worker[kept],
+        workers,
+        label[kept],
+        classes,
+        np.full(len(kept), NO_TIME) if time is None else time[kept],
+        deleted=None if deleted is None else deleted[kept],
+    )
+    return pruned(found)
+
+
 def gold_code(workers: pa.LargeStringArray) -> int:
     """The code of the gold answers among `workers`, or -1."""
     return int(pc.index(workers, pa.scalar(GOLD, pa.large_string())).as_py())
@@ -132,36 +187,43 @@ def gold_code(workers: pa.LargeStringArray) -> int:
 
 def _accounts(task: Ints, worker: Ints, grouped: GroupedLabels, gold: int) -> tuple[Ints, dict[str, int]]:
     """(tasks,) labels received, gold and contradictions left out; and what became of labels and gold answers."""
-    labels, out = grouped.labels, grouped.contradictions
-    n_out = len(out)
-    if gold < 0:
-        used = len(labels.worker)
-        counts = {"labels_used": used, "labels_repeated": len(task) - used - n_out, "labels_rejected": n_out}
-        counts["tasks"] = int((labels.sizes > 0).sum())
-    else:
+    labels, received, out = grouped.labels, grouped.n_received, grouped.contradictions
+    used, n_out, has_gold, of_gold = len(labels.worker), len(out), np.zeros(labels.n_tasks, np.int64), {}
+    if gold >= 0:
         by_gold, kept_gold = worker == gold, labels.worker == gold
         gold_used, gold_out = int(kept_gold.sum()), int(by_gold[out].sum())
-        used, n_out = len(kept_gold) - gold_used, n_out - gold_out
+        used, n_out = used - gold_used, n_out - gold_out
+        by_gold[out] = False
+        received = received - np.bincount(task[by_gold], minlength=labels.n_tasks)
         has_gold = np.bincount(labels.task[kept_gold], minlength=labels.n_tasks)
-        received = np.bincount(task[~by_gold], minlength=labels.n_tasks)
-        counts = {
-            "labels_used": used,
-            "labels_repeated": int(received.sum()) - used - n_out,
-            "labels_rejected": n_out,
-            "tasks": int((labels.sizes > has_gold).sum()),
+        of_gold = {
             "gold_used": gold_used,
-            "gold_repeated": int(by_gold.sum()) - gold_used - gold_out,
+            "gold_repeated": int(by_gold.sum()) - gold_used,
             "gold_rejected": gold_out,
             "gold_unmatched": int(((labels.sizes == has_gold) & (has_gold > 0)).sum()),
+            "gold_rejected.contradicting-repeat": gold_out,
         }
-        for role, count in (("labels", n_out), ("gold", gold_out)):
-            if count:
-                counts[f"{role}_rejected.contradicting-repeat"] = count
-        out = out[~by_gold[out]]
-        return received - np.bincount(task[out], minlength=labels.n_tasks), counts
-    if n_out:
-        counts["labels_rejected.contradicting-repeat"] = n_out
-    return grouped.n_received, counts
+    n_withdrawn = len(grouped.withdrawn)
+    counts = {
+        "labels_used": used,
+        "labels_repeated": int(received.sum()) - used - (n_withdrawn - grouped.n_deletions),
+        "labels_rejected": n_out,
+        "tasks": int((labels.sizes > has_gold).sum()),
+        "labels_withdrawn": n_withdrawn,
+        "labels_rejected.contradicting-repeat": n_out,
+        **of_gold,
+    }
+    return received, {name: n for name, n in counts.items() if n or name not in _WHEN_ANY}
+
+
+def _in_order(blocks: Sequence[LabelBlock]) -> list[LabelBlock]:
+    return sorted(blocks, key=lambda block: (block.source, block.sequence))
+
+
+def _deletions(blocks: Sequence[LabelBlock]) -> NDArray[np.bool_] | None:
+    if all(block.deleted is None for block in blocks):
+        return None
+    return np.concatenate([np.zeros(len(block), bool) if block.deleted is None else block.deleted for block in blocks])
 
 
 def _times(blocks: Sequence[LabelBlock]) -> Ints | None:

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
-
 from pipelines.errors import InputError
-from pipelines.read import FORMATS, READ_ERRORS
 from pipelines.settings import BatchSettings
-from pipelines.sources import FilePart, parquet
+from pipelines.sources import READ_ERRORS, FilePart, parquet, storage
+from pipelines.sources.formats import FORMATS
 from pipelines.sources.storage import compression_of, is_local, missing_extra
+from pipelines.sources.warehouse_inputs import fetch, is_address, near_form, parse_address
 
 SUFFIXES = {
     ".parquet": "parquet",
@@ -30,12 +28,7 @@ SUFFIXES = {
 }
 _BYTES_PER_LABEL = {"parquet": 8, "avro": 20, "csv": 24, "jsonl": 60}
 _COMPRESSION_RATIO = 4
-_TIME: dict[str, tuple[str, ...]] = {"time": ("time", "submitted_at_us")}
-_OPTIONAL_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
-    "labels": _TIME,
-    "events": {**_TIME, "op": ("op",)},
-    "gold": {},
-}
+_OPTIONAL_COLUMNS: dict[str, tuple[str, ...]] = {"time": ("time", "submitted_at_us"), "op": ("op",)}
 _HASH_BYTES = 1 << 20
 _SHOWN_NAMES, _SHOWN_CHARACTERS = 20, 60
 
@@ -57,13 +50,27 @@ class ColumnSettings(Protocol):
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that will be read, as "labels", "gold" or "events"; one without columns is empty."""
+    """A file that will be read, as "labels", "gold" or "events"; one without columns is empty.
+
+    Attributes:
+        path: the file.
+        role: what it is read as.
+        format: parquet, avro, csv or jsonl.
+        size_bytes: its size.
+        columns: (field, column) pairs.
+        address: of the warehouse that its rows were fetched from; empty when it is nobody's copy.
+        warehouse: what kind of warehouse that is.
+        checksum: of the rows that were fetched; empty when the file's own is to be taken.
+    """
 
     path: str
     role: str
     format: str
     size_bytes: int
     columns: tuple[tuple[str, str], ...]
+    address: str = ""
+    warehouse: str = ""
+    checksum: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,14 +82,18 @@ class InputPlan:
     n_labels: int
 
 
-def plan_inputs(settings: BatchSettings) -> InputPlan:
-    """Finds and checks every input; raises `InputError` when one cannot be used. An empty file gives nothing."""
-    found = [(path, size, "labels") for path, size in find_files(settings.inputs, "INPUT")]
-    found += [(path, size, "gold") for path, size in find_files(settings.gold, "--gold")]
+def plan_inputs(settings: BatchSettings, folder: str = "", may_be_empty: bool = False) -> InputPlan:
+    """Finds and checks every input; raises `InputError` when one cannot be used. An empty file gives nothing.
+
+    What is in a warehouse is fetched into `folder`, and must stay there until it has been read. That no input holds a
+    label is an error unless it may be.
+    """
+    found = [(path, size, "labels") for path, size in find_inputs(settings.inputs, "INPUT", folder)]
+    found += [(path, size, "gold") for path, size in find_inputs(settings.gold, "--gold", folder)]
     with ThreadPoolExecutor(8) as pool:
-        files = tuple(file for file in pool.map(lambda one: checked_file(settings, *one), found) if file)
+        files = tuple(file for file in pool.map(lambda one: _input_of(settings, folder, *one), found) if file)
         listed = list(pool.map(parts_of, range(len(files)), files))
-    if not any(file.columns for file in files if file.role == "labels"):
+    if not may_be_empty and not any(file.columns for file in files if file.role == "labels"):
         given = ", ".join(map(repr, settings.inputs))
         raise InputError(f"There is nothing to read: {given} holds no data. Give files with labels.")
     parts = tuple(part for parts, _ in listed for part in parts)
@@ -93,7 +104,7 @@ def plan_inputs(settings: BatchSettings) -> InputPlan:
 def checksum_of(path: str) -> str:
     """The sha256 of a local file; what the file system knows of another."""
     if not is_local(path):
-        return str(FileSystems.checksum(path))
+        return storage.checksum(path)
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while data := file.read(_HASH_BYTES):
@@ -101,10 +112,28 @@ def checksum_of(path: str) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+def find_inputs(patterns: Sequence[str], what: str, folder: str) -> list[tuple[str, int]]:
+    """Files and addresses of warehouses, each once, in the order given; without a `folder` to fetch to, only files."""
+    for address in filter(is_address, patterns):
+        parse_address(address)
+        if not folder:
+            raise InputError(f"{what} {address!r} is in a warehouse, and only files are read here. Write it to a file.")
+    return _found(patterns, what)
+
+
 def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     """The files that `patterns` stand for, each once, in the order given; those of one pattern by name."""
+    return find_inputs(patterns, what, "")
+
+
+def _found(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
+        if is_address(pattern):
+            found.setdefault(pattern, (pattern, 0))
+            continue
+        if near := near_form(pattern):
+            raise InputError(f"{what} {pattern!r} begins like no file and no warehouse. Did you mean {near}?")
         if advice := missing_extra(pattern):
             raise InputError(f"{what} {pattern!r} cannot be reached: its file system is not installed. Try: {advice}")
         files = sorted(match_files(pattern))
@@ -125,9 +154,8 @@ def match_files(pattern: str) -> list[tuple[str, int]]:
             inside = [os.path.join(pattern, name) for name in os.listdir(pattern)]
             return [(path, os.path.getsize(path)) for path in inside if os.path.isfile(path) and _is_data(path)]
         folder = pattern.endswith("/")
-        matched = FileSystems.match([f"{pattern}*" if folder else pattern])[0].metadata_list
-        files = [(one.path, one.size_in_bytes) for one in matched]
-    except (BeamIOError, ValueError, OSError) as error:
+        files = storage.match(f"{pattern}*" if folder else pattern)
+    except (ValueError, OSError) as error:
         raise InputError(f"{pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
     files = [(path, size) for path, size in files if not is_local(path) or Path(path).is_file()]
     return [(path, size) for path, size in files if not folder or _is_data(path)]
@@ -148,11 +176,17 @@ def ending_of(path: str) -> str:
     return (name.with_suffix("") if compression_of(path) else name).suffix
 
 
-def checked_file(settings: ColumnSettings, path: str, size: int, role: str) -> InputFile | None:
-    """The file with its columns, None when it is empty and of no known kind; raises `InputError` if it is unusable.
+def _input_of(settings: BatchSettings, folder: str, path: str, size: int, role: str) -> InputFile | None:
+    """A file, checked, or the rows of a warehouse, fetched into one."""
+    if not is_address(path):
+        return checked_file(settings, path, size, role)
+    got = fetch(path, folder, lambda names: _columns(path, role, names, settings))
+    columns = got.columns if got.rows else ()
+    return InputFile(got.path, role, "parquet", got.size_bytes, columns, got.address, got.kind, got.checksum)
 
-    Events have a column more than labels, if the file has it: op.
-    """
+
+def checked_file(settings: ColumnSettings, path: str, size: int, role: str) -> InputFile | None:
+    """The file with its columns, None when it is empty and of no known kind; raises `InputError` if it is unusable."""
     kind = SUFFIXES.get(ending_of(path))
     if settings.input_format != "auto" and not (role == "gold" and kind):
         kind = settings.input_format
@@ -162,7 +196,10 @@ def checked_file(settings: ColumnSettings, path: str, size: int, role: str) -> I
         known = ", ".join(SUFFIXES)
         raise InputError(f"{path} has none of the known endings ({known}). Say what it is with --input-format.")
     names = _names(path, kind) if size else []
-    return InputFile(path, role, kind, size, tuple(_columns(path, role, names, settings)) if names else ())
+    columns = _columns(path, role, names, settings) if names else []
+    if columns and kind == "jsonl" and role != "gold" and "op" not in dict(columns):
+        columns.append(("op", "op"))  # only the beginning was looked at: the first withdrawal may come later
+    return InputFile(path, role, kind, size, tuple(columns))
 
 
 def _names(path: str, kind: str) -> list[str]:
@@ -186,7 +223,7 @@ def _columns(path: str, role: str, names: list[str], settings: ColumnSettings) -
         if column is None:
             raise InputError(_missing(path, name, settings.column(name), names))
         found.append((name, column))
-    for name, usual in _OPTIONAL_COLUMNS[role].items():
+    for name, usual in _OPTIONAL_COLUMNS.items() if role != "gold" else ():
         given = dict(settings.columns).get(name)
         columns = [_column(path, column, names) for column in ([given] if given else usual)]
         if given and columns == [None]:
@@ -224,7 +261,7 @@ def parts_of(source: int, file: InputFile) -> tuple[list[FilePart], int]:
     if file.format == "parquet":
         parts = parquet.parts_of(file.path)
         found = [
-            FilePart(file.path, source, file.role, file.format, file.columns, first, groups)
+            FilePart(file.path, source, file.role, file.format, file.columns, first, groups, file.address)
             for first, groups, _ in parts
         ]
         return found, sum(rows for *_, rows in parts)

@@ -2,12 +2,13 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 
 from pipelines.blocks import LabelBlock, split_block
 from pipelines.inputs import plan_inputs
-from pipelines.read import chunks_of
 from pipelines.records import Origin, parse_chunk
 from pipelines.settings import BatchSettings
+from pipelines.sources.formats import chunks_of
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,12 @@ class LabelFiles:
 def read_blocks(settings: BatchSettings) -> LabelFiles:
     """All labels of `settings.inputs`, split into `settings.aggregate.shards` shards; what is no label is counted."""
     found = LabelFiles()
-    for part in plan_inputs(settings).parts:
-        for lazy in chunks_of(part):
-            parsed = parse_chunk(lazy(), Origin(part.source, part.path, part.role), settings.aggregate.classes)
-            found.counts.update(parsed.counts)
-            if parsed.block is not None:
-                for number, piece in split_block(parsed.block, settings.aggregate.shards):
-                    found.by_shard[number].append(piece)
+    with TemporaryDirectory(prefix="crowdbeam-inputs-") as folder:
+        for part in plan_inputs(settings, folder).parts:
+            for lazy in chunks_of(part):
+                parsed = parse_chunk(lazy(), Origin(part.source, part.name, part.role), settings.aggregate.classes)
+                found.counts.update(parsed.counts)
+                if parsed.block is not None:
+                    for number, piece in split_block(parsed.block, settings.aggregate.shards):
+                        found.by_shard[number].append(piece)
     return found

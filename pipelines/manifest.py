@@ -8,26 +8,27 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import scipy
-from apache_beam.io.filesystems import FileSystems
 
 import crowdcore
 from pipelines.errors import RunError
 from pipelines.inputs import InputFile
 from pipelines.run_folder import FORMAT_VERSION
 from pipelines.settings import BatchSettings
+from pipelines.sources import storage
 from pipelines.sources.storage import is_local
+from pipelines.table_files import write_table
 from pipelines.tables import table_of
-from pipelines.write import write_table
 from schemas import TABLES
 
 COUNTS, FIT = "counts.json", "fit.json"
-_ALWAYS = ("labels_read", "labels_used", "labels_repeated", "labels_rejected", "tasks", "scores", "workers")
+_BECAME = ("used", "repeated", "rejected", "withdrawn")
+_ALWAYS = ("labels_read", *(f"labels_{became}" for became in _BECAME), "tasks", "scores", "workers")
 _SECRETS = ("secret", "password", "token", "credential", "key")
 
 
@@ -62,7 +63,7 @@ def manifest_of(
     for name in TABLES:
         if not any(path.startswith(f"{name}/") for path in rows):
             rows[_write_empty(staging, name, settings.output_format)] = 0
-    fit = read_json(FileSystems.join(staging, FIT)) or {"reason": "There were no labels."}
+    fit = read_json(storage.join(staging, FIT)) or {"reason": "There were no labels."}
     clock.lap("account")
     return {
         "format_version": FORMAT_VERSION,
@@ -77,17 +78,18 @@ def manifest_of(
         "fit": fit,
         "timings_s": clock.laps,
         "outputs": [{"path": path, "size_bytes": _size_of(staging, path), "rows": rows[path]} for path in sorted(rows)],
+        "gates": [],
     }
 
 
 def check_balance(counts: Mapping[str, int], rows: Mapping[str, int]) -> None:
     """Fails when a label, a known answer or an answer went missing on the way."""
     for what in ("labels", "gold"):
-        read, used, repeated, rejected = (
-            counts.get(f"{what}_{became}", 0) for became in ("read", "used", "repeated", "rejected")
-        )
-        if read != used + repeated + rejected:
-            raise RunError(f"{read} {what} were read, but {used} used, {repeated} repeated and {rejected} rejected.")
+        read = counts.get(f"{what}_read", 0)
+        found = {became: counts.get(f"{what}_{became}", 0) for became in _BECAME}
+        if read != sum(found.values()):
+            *told, last = (f"{n} {became}" for became, n in found.items())
+            raise RunError(f"{read} {what} were read, but {', '.join(told)} and {last}.")
     written = sum(n for path, n in rows.items() if path.startswith("scores/"))
     if not counts["tasks"] == counts["scores"] == written:
         raise RunError(f"{counts['tasks']} tasks have labels, but {written} answers were written.")
@@ -95,16 +97,15 @@ def check_balance(counts: Mapping[str, int], rows: Mapping[str, int]) -> None:
 
 def read_json(path: str) -> dict[str, Any] | None:
     """What a step kept in `path`, or None."""
-    if not FileSystems.exists(path):
+    if not storage.exists(path):
         return None
-    with FileSystems.open(path) as file:
-        found: dict[str, Any] = json.loads(file.read())
+    found: dict[str, Any] = json.loads(storage.read_bytes(path))
     return found
 
 
 def _counted(staging: str) -> tuple[dict[str, int], dict[str, int]]:
     """The counts of the run, and the rows of each file."""
-    found = read_json(FileSystems.join(staging, COUNTS)) or {}
+    found = read_json(storage.join(staging, COUNTS)) or {}
     rows = {name.removeprefix("rows:"): n for name, n in found.items() if name.startswith("rows:")}
     counts = dict.fromkeys(_ALWAYS, 0) | {name: n for name, n in found.items() if not name.startswith("rows:")}
     return dict(sorted(counts.items())), rows
@@ -112,19 +113,23 @@ def _counted(staging: str) -> tuple[dict[str, int], dict[str, int]]:
 
 def _input_of(file: InputFile, checksum: str) -> dict[str, Any]:
     path = os.path.abspath(file.path) if is_local(file.path) else file.path
-    known = {name: getattr(file, name) for name in ("role", "format", "size_bytes")}
-    return {"path": path, **known, "checksum": checksum}
+    return {
+        "path": file.address or path,
+        "role": file.role,
+        "format": file.warehouse or file.format,
+        "size_bytes": file.size_bytes,
+        "checksum": checksum,
+    }
 
 
 def _write_empty(staging: str, name: str, kind: str) -> str:
     path = f"{name}/part-00000.{kind}"
-    write_table(table_of(TABLES[name], {}), FileSystems.join(staging, path), kind, name)
+    write_table(table_of(TABLES[name], {}), storage.join(staging, path), kind, name)
     return path
 
 
 def _size_of(staging: str, path: str) -> int:
-    (found,) = FileSystems.match([FileSystems.join(staging, path)])[0].metadata_list
-    return int(found.size_in_bytes)
+    return storage.size_of(storage.join(staging, path))
 
 
 def _shown(beam_options: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +152,7 @@ def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
 def _versions() -> dict[str, str]:
     return {
         "crowdbeam": crowdcore.__version__,
-        "apache-beam": beam.__version__,
+        "apache-beam": version("apache-beam"),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "pyarrow": pa.__version__,

@@ -15,7 +15,7 @@ from pipelines.threaded import PerWindow, Place
 
 @dataclass
 class ParseRows(beam.PTransform):
-    """Parses label rows of anyone's pipeline: mappings, named tuples or `beam.Row`s with task, worker and label.
+    """Parses label rows of anyone's pipeline: mappings, named tuples or `beam.Row`s with task, worker, label and op.
 
     Input: rows. Output: label blocks, tagged "blocks"; rejects, tagged "rejects"; counts, tagged "counts".
     """
@@ -60,8 +60,11 @@ class _ParseRowsFn(beam.DoFn):
                 yield place.tagged(tag, value)
 
     def _parse(self, rows: list[tuple[Any, ...]]) -> Iterator[tuple[str, bytes]]:
-        names = ("task", "label", "time") if self._origin.role == "gold" else ("task", "label", "time", "worker")
-        columns = {name: texts.column_of(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+        names = ("task", "label", "time") if self._origin.role == "gold" else ("task", "label", "time", "worker", "op")
+        values = dict(zip(names, zip(*rows, strict=True), strict=True))
+        if "op" in values and not any(op is not None for op in values["op"]):
+            del values["op"]
+        columns = {name: texts.column_of(values[name]) for name in values}
         parsed = parse_chunk(Chunk(0, columns), self._origin, self._classes)
         if parsed.block is not None:
             yield "blocks", parsed.block.to_bytes()
@@ -75,5 +78,5 @@ def _fields_of(row: Any, role: str) -> tuple[Any, ...]:
     time = read("submitted_at_us")
     found = [read("task"), read("label"), read("time") if time is None else time]
     if role != "gold":
-        found.append(read("worker"))
+        found += [read("worker"), read("op")]
     return tuple(found)

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from pipelines.errors import InputError
 from pipelines.inputs import SUFFIXES, InputFile, ending_of, find_files
-from pipelines.read import FORMATS, READ_ERRORS
-from pipelines.sources import Chunk, FilePart
+from pipelines.sources import READ_ERRORS, Chunk, FilePart, storage
+from pipelines.sources.formats import FORMATS
 from pipelines.texts import OK, texts_of
 
 _COLUMNS = (("worker", "worker"), ("skill", "skill"))
@@ -27,12 +26,17 @@ def prior_files(path: str) -> list[InputFile]:
     """The files of a finished run's skills, or the file or files that `path` names; none for an empty path."""
     if not path:
         return []
-    if FileSystems.exists(FileSystems.join(path, "manifest.json")):
-        path = FileSystems.join(path, "skills")
+    if is_run(path):
+        path = storage.join(path, "skills")
     return [
         InputFile(file, "prior-skills", SUFFIXES.get(ending_of(file), ""), size, _COLUMNS)
         for file, size in find_files([path], "--prior-skills")
     ]
+
+
+def is_run(path: str) -> bool:
+    """Whether `path` is the folder of a finished run."""
+    return storage.exists(storage.join(path, "manifest.json"))
 
 
 def _read(path: str) -> dict[str, float]:

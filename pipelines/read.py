@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from types import ModuleType
 from typing import Any
 
 import apache_beam as beam
@@ -11,11 +10,9 @@ import apache_beam as beam
 from pipelines import progress
 from pipelines.counts import pack_counts
 from pipelines.records import Origin, Parsed, parse_chunk
-from pipelines.sources import READ_ERRORS as READ_ERRORS
-from pipelines.sources import FilePart, LazyChunk, avro, csv, jsonl, parquet
+from pipelines.sources import FilePart, LazyChunk
+from pipelines.sources.formats import chunks_of
 from pipelines.threaded import Place, ThreadedFn
-
-FORMATS: dict[str, ModuleType] = {"parquet": parquet, "avro": avro, "csv": csv, "jsonl": jsonl}
 
 
 @dataclass
@@ -52,12 +49,6 @@ def unpack_part(data: bytes) -> FilePart:
     return FilePart(**{**found, "columns": columns, "row_groups": tuple(groups) if groups else None})
 
 
-def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
-    """The chunks of a file part."""
-    chunks: Iterator[LazyChunk] = FORMATS[part.format].chunks_of(part)
-    return chunks
-
-
 class _ReadPartsFn(ThreadedFn):
     """Parses chunks in threads, while the next ones are being read."""
 
@@ -74,7 +65,7 @@ class _ReadPartsFn(ThreadedFn):
 
     def work(self, lazy: LazyChunk, part: FilePart, number: int) -> tuple[Parsed, bytes | None, str]:
         chunk = lazy()
-        parsed = parse_chunk(chunk, Origin(part.source, part.path, part.role), self._classes)
+        parsed = parse_chunk(chunk, Origin(part.source, part.name, part.role), self._classes)
         progress.add("read", parsed.counts.get("labels_read", 0))
         name = f"{part.role}-{part.source:05d}-{part.first:012d}-{number:05d}"
         return parsed, None if parsed.block is None else parsed.block.to_bytes(), name

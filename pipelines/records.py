@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines import tables, texts, times
-from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock
+from pipelines.blocks import GOLD, NO_TIME, UNORDERED, LabelBlock, pruned
 from pipelines.sources import MALFORMED_RECORD, UNREADABLE_BLOCK, UNREADABLE_REST, Chunk
 
 Details = Mapping[tuple[str, int], tuple[str, str]]
 _NOT_A_CLASS = 16
+_LABEL, _DELETE, _UNKNOWN = range(3)
+_OPS = {"": _LABEL, "label": _LABEL, "delete": _DELETE}
 DETAILS: Details = {
     (field, flag): (reason.format(field=field), detail.format(field=field))
     for field in ("task", "worker", "label")
@@ -29,6 +31,7 @@ DETAILS: Details = {
 } | {
     ("label", _NOT_A_CLASS): ("label-not-in-classes", "The label is none of the classes given."),
     ("time", texts.BAD_TIME): ("malformed-time", "The time is neither a number nor an ISO 8601 date and time."),
+    ("op", _UNKNOWN): ("unknown-op", "The op is neither 'label' nor 'delete'."),
 }
 REASONS = frozenset(reason for reason, _ in DETAILS.values()) | {
     MALFORMED_RECORD,
@@ -62,18 +65,36 @@ class Parsed:
     counts: Mapping[str, int]
 
 
-def parse_chunk(chunk: Chunk, origin: Origin, classes: Sequence[str] = (), scale: times.Scale | None = None) -> Parsed:
-    """Parses the records of `chunk`; labels outside `classes`, if any are given, are rejected.
+def parse_chunk(
+    chunk: Chunk,
+    origin: Origin,
+    classes: Sequence[str] = (),
+    scale: times.Scale | None = None,
+    with_places: bool = False,
+) -> Parsed:
+    """Parses the records of `chunk`; labels outside `classes`, if any are given, are rejected; withdrawals are marked.
 
-    Times become ranks, or what `scale` makes of them.
+    Times become ranks, or what `scale` makes of them; the labels' places in the source are kept on request.
     """
     block, wrong = label_block(chunk, origin, classes, scale or times.RANKS) if size_of(chunk) else (None, {})
-    return parsed_of(chunk, origin, block, wrong, DETAILS, "gold" if origin.role == "gold" else "labels")
+    if block is not None and with_places:
+        block = replace(block, offset=offsets_of(chunk))
+    parsed = parsed_of(chunk, origin, block, wrong, DETAILS, "gold" if origin.role == "gold" else "labels")
+    if parsed.block is None or parsed.block.deleted is None:
+        return parsed
+    return replace(parsed, block=pruned(parsed.block))
 
 
 def size_of(chunk: Chunk) -> int:
     """How many records could be read."""
     return len(chunk.columns["task"]) if chunk.columns else 0
+
+
+def offsets_of(chunk: Chunk) -> NDArray[np.uint32]:
+    """(records,) places counted from the chunk's first."""
+    if chunk.positions is None:
+        return np.arange(size_of(chunk), dtype=np.uint32)
+    return (np.asarray(chunk.positions, np.int64) - chunk.first).astype(np.uint32)
 
 
 def parsed_of(
@@ -114,7 +135,7 @@ def parsed_of(
 def label_block(
     chunk: Chunk, origin: Origin, classes: Sequence[str], scale: times.Scale = times.RANKS
 ) -> tuple[LabelBlock, dict[str, texts.Flags]]:
-    """All records of `chunk` as a block, row by row, and what is wrong with each field of each."""
+    """All records of `chunk` as a block, row by row, and what is wrong with each field of each; gold has no op."""
     wrong: dict[str, texts.Flags] = {}
     task, wrong["task"] = texts.texts_of(chunk.columns["task"])
     if origin.role == "gold":
@@ -130,8 +151,24 @@ def label_block(
     if "time" in chunk.columns:
         time, wrong["time"] = times.times_of(chunk.columns["time"], scale)
         time = None if bool((time == NO_TIME).all()) else time
-    block = LabelBlock(origin.source, chunk.first, task, worker, workers, label, names, time, origin.path)
+    deleted = None
+    if "op" in chunk.columns and origin.role != "gold":
+        deleted, wrong["op"] = _withdrawals(chunk.columns["op"])
+    if deleted is not None:
+        wrong["label"] = np.where(deleted, texts.OK, wrong["label"]).astype(np.uint8)
+    block = LabelBlock(origin.source, chunk.first, task, worker, workers, label, names, time, origin.path, deleted)
     return block, wrong
+
+
+def _withdrawals(column: Any) -> tuple[NDArray[np.bool_] | None, texts.Flags]:
+    """(records,) which withdraw a label, None when none does; and which ops are unknown."""
+    if column.null_count == len(column):
+        return None, np.zeros(len(column), np.uint8)
+    codes, names, flags = texts.codes_of(column)
+    kinds = np.array([_OPS.get(name, _UNKNOWN) for name in names.to_pylist()], np.uint8)[codes]
+    kinds = np.where(flags == texts.MISSING, _LABEL, np.where(flags == texts.OK, kinds, _UNKNOWN))
+    deleted = kinds == _DELETE
+    return deleted if deleted.any() else None, np.where(kinds == _UNKNOWN, _UNKNOWN, texts.OK).astype(np.uint8)
 
 
 def _rejects_of(

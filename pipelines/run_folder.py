@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from pipelines.errors import InvalidSettingError
+from pipelines.sources import storage
 from pipelines.sources.storage import is_local, missing_extra
-from pipelines.write import write_file
+from pipelines.table_files import write_file
 from schemas import TABLES
 
 MANIFEST = "manifest.json"
@@ -41,12 +40,12 @@ class RunFolder:
     @property
     def staging(self) -> str:
         """Where files wait until the run has finished."""
-        return str(FileSystems.join(self.path, STAGING))
+        return storage.join(self.path, STAGING)
 
     @property
     def manifest(self) -> str:
         """The manifest's place."""
-        return str(FileSystems.join(self.path, MANIFEST))
+        return storage.join(self.path, MANIFEST)
 
     def open(self, overwrite: bool) -> None:
         """Makes room for a new run, which `abandon` clears; raises `InvalidSettingError` when there is none."""
@@ -131,21 +130,21 @@ class RunFolder:
 
     def _commit_remotely(self, manifest: Mapping[str, Any]) -> None:
         """The same where nothing can be exchanged at once; while it lasts, and if it fails, there is no manifest."""
-        if FileSystems.exists(self.manifest):
-            FileSystems.delete([self.manifest])
+        if storage.exists(self.manifest):
+            storage.delete([self.manifest])
         for name in _PARTS:
-            self._delete_under(FileSystems.join(self.path, name))
+            self._delete_under(storage.join(self.path, name))
         paths = [output["path"] for output in manifest["outputs"]]
-        FileSystems.rename(
-            [FileSystems.join(self.staging, path) for path in paths],
-            [FileSystems.join(self.path, path) for path in paths],
+        storage.rename(
+            [storage.join(self.staging, path) for path in paths],
+            [storage.join(self.path, path) for path in paths],
         )
         self._write_manifest(manifest, self.path)
         self.abandon()
 
     def _write_manifest(self, manifest: Mapping[str, Any], folder: str) -> None:
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        write_file(FileSystems.join(folder, MANIFEST), lambda sink: sink.write(text.encode()))
+        write_file(storage.join(folder, MANIFEST), lambda sink: sink.write(text.encode()))
 
     def _foreign(self) -> str | None:
         """The first file or folder in this one that no run wrote: a finished run has what its manifest lists."""
@@ -174,7 +173,7 @@ class RunFolder:
             return None
 
     def _refuse_if_finished(self, overwrite: bool) -> None:
-        if not overwrite and FileSystems.exists(self.manifest):
+        if not overwrite and storage.exists(self.manifest):
             raise InvalidSettingError(
                 f"--output {self.path} holds a finished run. Give another folder, or --overwrite to replace it."
             )
@@ -196,9 +195,9 @@ class RunFolder:
         return int(owner["pid"]) if here else 0
 
     def _delete_under(self, folder: str) -> None:
-        found = FileSystems.match([FileSystems.join(folder, "**")])[0].metadata_list
+        found = storage.match(storage.join(folder, "**"))
         if found:
-            FileSystems.delete([one.path for one in found])
+            storage.delete([path for path, _ in found])
 
 
 def is_alive(pid: int) -> bool:

@@ -1,35 +1,33 @@
 """Reading a finished run: its manifest and its tables, in whatever format they were written."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 import schemas
 from pipelines.errors import InputError
 from pipelines.inputs import SUFFIXES, ending_of, find_files
-from pipelines.read import READ_ERRORS
 from pipelines.run_folder import FORMAT_VERSION, MANIFEST
+from pipelines.sources import READ_ERRORS, storage
 from pipelines.sources.storage import open_file
 
 _CSV_BLOCK_BYTES = 256 << 20
+_PART_ROWS = 1 << 17
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
     """The manifest of the finished run in `folder`; raises `InputError` when there is none."""
-    path = FileSystems.join(folder, MANIFEST)
+    path = storage.join(folder, MANIFEST)
     try:
-        if not FileSystems.exists(path):
+        if not storage.exists(path):
             raise InputError(f"{folder} holds no finished run: there is no {MANIFEST} in it.")
-        with FileSystems.open(path) as file:
-            manifest: dict[str, Any] = json.loads(file.read())
-    except (BeamIOError, OSError, ValueError) as error:
+        manifest: dict[str, Any] = json.loads(storage.read_bytes(path))
+    except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(manifest, dict) or manifest.get("format_version") != FORMAT_VERSION:
         raise InputError(f"{path} is no manifest of this version of crowdbeam; it reads version {FORMAT_VERSION}.")
@@ -40,8 +38,38 @@ def read_table(folder: str, name: str, columns: Sequence[str] | None = None) -> 
     """The table called `name` of the run in `folder`: all columns of its schema, or `columns` only."""
     schema = schemas.arrow_schema(schemas.TABLES[name])
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
-    files = find_files([FileSystems.join(folder, name)], "RUN")
+    files = find_files([storage.join(folder, name)], "RUN")
     return pa.concat_tables([read_file(path, wanted) for path, _ in files])
+
+
+def read_parts(folder: str, manifest: Mapping[str, Any], name: str) -> Iterator[pa.Table]:
+    """The table called `name` of the run in `folder`, some rows at a time, so that it need not fit into memory.
+
+    Raises `InputError` when a file cannot be read, or has other rows than the manifest says.
+    """
+    schema = schemas.arrow_schema(schemas.TABLES[name])
+    for output in manifest["outputs"]:
+        if not output["path"].startswith(f"{name}/"):
+            continue
+        path, n_rows = storage.join(folder, output["path"]), 0
+        for part in _file_parts(path, schema):
+            n_rows += part.num_rows
+            yield part
+        if n_rows != output["rows"]:
+            raise InputError(f"{path} holds {n_rows:,} rows, but the manifest of its run says {output['rows']:,}.")
+
+
+def _file_parts(path: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    if SUFFIXES[ending_of(path)] != "parquet":
+        whole = read_file(path, schema)
+        yield from (whole.slice(at, _PART_ROWS) for at in range(0, whole.num_rows, _PART_ROWS))
+        return
+    try:
+        with open_file(path) as file:
+            for batch in pq.ParquetFile(file).iter_batches(_PART_ROWS, columns=schema.names):
+                yield pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+    except READ_ERRORS as error:
+        raise _unreadable(path, error) from error
 
 
 def read_file(path: str, schema: pa.Schema) -> pa.Table:
@@ -49,7 +77,11 @@ def read_file(path: str, schema: pa.Schema) -> pa.Table:
     try:
         return _READERS[SUFFIXES[ending_of(path)]](path, schema)
     except READ_ERRORS as error:
-        raise InputError(f"{path} cannot be read: {' '.join(str(error).split()).rstrip('.')}.") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: BaseException) -> InputError:
+    return InputError(f"{path} cannot be read: {' '.join(str(error).split()).rstrip('.')}.")
 
 
 def _read_parquet(path: str, schema: pa.Schema) -> pa.Table:

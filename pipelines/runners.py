@@ -8,6 +8,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, StandardOptions
 from apache_beam.runners.worker import statesampler
 
+from pipelines.dataflow import check_dataflow
 from pipelines.errors import InvalidSettingError, RunError
 
 DEFAULT_RUNNER = "FnApiRunner"
@@ -31,10 +32,11 @@ class _RememberedOptions(PipelineOptions):
 
 
 def options_of(beam_args: Sequence[str]) -> PipelineOptions:
-    """Beam's options, with a runner; raises `InvalidSettingError` when its job service does not answer."""
+    """Beam's options, with a runner; raises `InvalidSettingError` when it lacks something or does not answer."""
     options = _RememberedOptions(list(beam_args))
     standard = options.view_as(StandardOptions)
     standard.runner = standard.runner or DEFAULT_RUNNER
+    check_dataflow(options)
     portable = options.view_as(PortableOptions)
     if not standard.streaming:
         portable.environment_cache_millis = portable.environment_cache_millis or _KEEP_WORKERS_MS

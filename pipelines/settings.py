@@ -1,10 +1,13 @@
 """What a run is told: checked before anything runs."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from crowdcore.options import REPEATS, RULES, SOLVERS, STARTS, WEIGHTS
 from pipelines.errors import InvalidSettingError
+from pipelines.gates import Gate, parse_gates, refuse_gates
 
 METHODS = ("pgd", "majority", "dawid-skene")
 MODELS = ("one-coin",)
@@ -14,9 +17,10 @@ OUTPUT_FORMATS = ("parquet", "avro", "csv", "jsonl")
 MESSAGE_FORMATS = ("json", "avro")
 TIME_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}  # in microseconds
 LATE_RULES = ("reject", "reopen")
-FIELDS = ("task", "worker", "label", "time")
+FIELDS = ("task", "worker", "label", "time", "op")
 DEFAULT_PASSES, MOST_PASSES = 10, 100
 _MOST = 1e12
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NEAR_ENOUGH = 1e-6
 _OF_PGD = ("model", "weights", "saturation", "solver", "start", "seed", "multiclass", "prior_strength", "confidence")
 _UNUSED = {"pgd": ("passes",), "majority": (*_OF_PGD, "class_prior", "passes"), "dawid-skene": _OF_PGD}
@@ -42,7 +46,7 @@ class AggregateSettings:
         classes: the classes, if known; labels outside them are rejected. Empty: the labels seen.
         class_prior: (class, frequency) pairs for all of `classes`; empty: all alike.
         prior_strength: how much a skill known from an earlier run counts: common tasks' worth of evidence.
-        repeats: which of several labels by one worker on one task counts.
+        repeats: which of several labels by one worker on one task counts, of those that were not withdrawn.
         min_labels: tasks with fewer workers get the status too-few-labels.
         confidence: of the intervals of the skills.
         probabilities: whether each score row holds the probability of every class.
@@ -97,6 +101,12 @@ class AggregateSettings:
             if one.name in _UNUSED[self.method] and getattr(self, one.name) != one.default:
                 refuse_unused(one.name.replace("_", "-"), self.method)
 
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "AggregateSettings":
+        """The settings that `dataclasses.asdict` and JSON made a mapping of."""
+        prior = tuple((name, share) for name, share in found["class_prior"])
+        return cls(**{**found, "classes": tuple(found["classes"]), "class_prior": prior})
+
     @property
     def n_passes(self) -> int:
         """How many rounds of EM."""
@@ -111,12 +121,14 @@ class BatchSettings:
         inputs: files, folders or globs with labels.
         output: the run folder.
         aggregate: how labels become skills and answers.
-        columns: what the fields task, worker, label and time are called in the inputs, where they differ.
+        columns: what the fields task, worker, label, time and op are called in the inputs, where they differ.
         gold: files with known answers (columns task and label).
         prior_skills: a finished run, or a file with the columns worker and skill: what is known of the workers.
         input_format: "auto": by the file's name.
         output_format: of the tables in the run folder.
         overwrite: whether a finished run in `output` may be replaced.
+        fail_if: gates, as `pipelines.gates` writes them.
+        lineage: a file for the OpenLineage event of the run; empty: none.
     """
 
     inputs: tuple[str, ...]
@@ -128,6 +140,8 @@ class BatchSettings:
     input_format: str = "auto"
     output_format: str = "parquet"
     overwrite: bool = False
+    fail_if: tuple[str, ...] = ()
+    lineage: str = ""
 
     def __post_init__(self) -> None:
         _one_of("input-format", self.input_format, INPUT_FORMATS)
@@ -141,6 +155,13 @@ class BatchSettings:
         for name in ("gold", "prior_skills"):
             if getattr(self, name) and self.aggregate.method != "pgd":
                 refuse_unused(name.replace("_", "-"), self.aggregate.method)
+        if not self.prior_skills:
+            refuse_gates(self.gates, {"skill-drift": "there is no earlier run; give one with --prior-skills."})
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates of `fail_if`."""
+        return parse_gates(self.fail_if)
 
     def column(self, name: str) -> str:
         """What the field `name` is called in the inputs."""
@@ -165,6 +186,18 @@ def parse_columns(text: str) -> tuple[tuple[str, str], ...]:
             raise InvalidSettingError(f"--columns holds {part!r}; write FIELD=COLUMN, for example task=item_id.")
         pairs.append((name.strip(), column.strip()))
     return tuple(pairs)
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Reads ``30``, ``30s``, ``15m``, ``12h`` or ``7d``.
+
+    >>> seconds_of("7d", "--task-ttl"), seconds_of("1.5", "--task-ttl")
+    (604800.0, 1.5)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smhd]?)\s*", text)
+    if found is None:
+        raise InvalidSettingError(f"{option} is {text!r}; it takes a time such as 30s, 15m, 12h or 7d.")
+    return float(found[1]) * _SECONDS[found[2] or "s"]
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
 """What a person reads after a run: the labels, the graph's verdict, the workers, the answers, and where it all is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ def summarise(path: str, manifest: Mapping[str, Any], tables: RunTables) -> list
             _graph(tables.graph),
             *_workers(tables.skills, float(manifest["settings"]["confidence"])),
         ]
+    if manifest.get("gates"):
+        blocks.append(gates_block(manifest["gates"]))
     warnings = tuple(_warnings(manifest))
     if warnings:
         blocks.append(Notes("Note", warnings))
@@ -57,6 +59,7 @@ def _labels(counts: Mapping[str, int]) -> Facts:
         ("repeats", f"{counts['labels_repeated']:,}"),
         ("rejected", f"{counts['labels_rejected']:,}"),
         *_reasons(counts, "labels_rejected."),
+        *([("withdrawn", f"{counts['labels_withdrawn']:,}")] if counts.get("labels_withdrawn") else []),
     ]
     if counts.get("gold_read"):
         rows += [
@@ -144,6 +147,22 @@ def _worker_grid(title: str, rows: pa.Table, confidence: float) -> Grid:
             for row in rows.to_pylist()
         ),
         texts=2,
+    )
+
+
+def gates_block(gates: Sequence[Mapping[str, Any]]) -> Grid:
+    """What became of the gates."""
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.6g}"
+
+    return Grid(
+        "Gates",
+        ("gate", "limit", "value", ""),
+        tuple(
+            (one["gate"], number(one["limit"]), number(one["value"]), "tripped" if one["tripped"] else "passed")
+            for one in gates
+        ),
     )
 
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from pipelines.errors import InputError
 from pipelines.inputs import SUFFIXES, ending_of, find_files
-from pipelines.read import FORMATS, READ_ERRORS
-from pipelines.sources import FilePart
+from pipelines.sources import READ_ERRORS, FilePart
+from pipelines.sources.formats import FORMATS
 from pipelines.texts import OK, texts_of
 
 

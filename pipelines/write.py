@@ -1,31 +1,16 @@
-"""Writing: tables in, files out, each written beside its place and moved there when it is whole."""
+"""Writing: tables in, files out."""
 
-import io
-import json
-import os
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-import fastavro
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-import schemas
 from pipelines.counts import pack_counts
-from pipelines.sources.storage import is_local
+from pipelines.table_files import write_table
 from pipelines.tables import from_bytes
 from pipelines.threaded import Place, ThreadedFn
-
-_FEW_VALUES = (
-    "label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b", "n_labels", "n_workers",
-)  # fmt: skip
-_IN_NO_ORDER = "worker_b"
 
 
 @dataclass
@@ -62,69 +47,3 @@ class _WriteFn(ThreadedFn):
 
     def emit(self, result: dict[str, int], place: Place) -> Iterator[tuple[str, Any]]:
         yield "counts", pack_counts(result)
-
-
-def write_table(table: pa.Table, path: str, kind: str, record: str) -> None:
-    """Writes `table`, a part of the run's table `record`, to `path`; a file of that name is replaced."""
-    name = schemas.TABLES[record]
-    plain = table if kind == "parquet" else table.cast(schemas.arrow_schema(name))
-    write_file(path, lambda sink: _WRITERS[kind](plain, sink, schemas.avro_schema(name)))
-
-
-def file_bytes(table: pa.Table, kind: str, avro: Mapping[str, Any]) -> bytes:
-    """The file that holds `table`, whose columns are the fields of the Avro schema `avro`."""
-    sink = io.BytesIO()
-    _WRITERS[kind](table, sink, avro)
-    return sink.getvalue()
-
-
-def write_file(path: str, write: Any) -> None:
-    """Calls `write` with an open file and moves what it wrote to `path`."""
-    aside = f"{path}.{uuid.uuid4().hex}.tmp"
-    if is_local(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(aside, "wb") as sink:
-            write(sink)
-        os.replace(aside, path)
-        return
-    with FileSystems.create(aside, compression_type=CompressionTypes.UNCOMPRESSED) as sink:
-        write(sink)
-    if FileSystems.exists(path):
-        FileSystems.delete([path])
-    FileSystems.rename([aside], [path])
-
-
-def _write_parquet(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
-    coded = [name for name in table.column_names if name in _FEW_VALUES]
-    pq.write_table(
-        table,
-        sink,
-        compression={f.name: "zstd" for f in table.schema if not pa.types.is_floating(f.type)},  # floats hardly shrink
-        use_dictionary=coded,
-        write_statistics=[name for name in coded if name != _IN_NO_ORDER],  # they would tell a reader nothing
-        store_schema=False,  # a dictionary-encoded column is text to every reader
-    )
-
-
-def _write_avro(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
-    fastavro.writer(sink, fastavro.parse_schema(dict(avro)), table.to_pylist(maps_as_pydicts="strict"), codec="deflate")
-
-
-def _write_csv(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
-    for place, column in enumerate(table.schema):
-        if pa.types.is_map(column.type):
-            maps = table.column(place).to_pylist(maps_as_pydicts="strict")
-            texts = [None if one is None else json.dumps(one, ensure_ascii=False) for one in maps]
-            table = table.set_column(place, column.name, pa.array(texts, pa.string()))
-    pa.csv.write_csv(table, sink)
-
-
-def _write_jsonl(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
-    text = io.TextIOWrapper(sink, "utf-8", write_through=True)
-    for row in table.to_pylist(maps_as_pydicts="strict"):
-        text.write(json.dumps(row, ensure_ascii=False) + "\n")
-    text.flush()
-    text.detach()
-
-
-_WRITERS = {"parquet": _write_parquet, "avro": _write_avro, "csv": _write_csv, "jsonl": _write_jsonl}

@@ -17,7 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-NAMES = ("label", "gold", "edge", "skill", "score", "graph", "reject", "manifest", "revision")
+NAMES = (
+    "label", "gold", "edge", "skill", "score", "graph", "reject", "manifest", "revision", "loaded", "loaded_run",
+)  # fmt: skip
 TABLES = {"scores": "score", "skills": "skill", "edges": "edge", "graph": "graph", "rejects": "reject"}
 FOLDER = Path(__file__).parent
 
@@ -70,6 +72,16 @@ def stream_schema(name: str) -> pa.Schema:
     ['task', 'label', 'model_version', 'revision', 'closed']
     """
     return pa.schema([*arrow_schema(name), *arrow_schema("revision")])
+
+
+@cache
+def loaded_schema(name: str) -> pa.Schema:
+    """The Arrow schema of a warehouse's rows of the record called `name`: its fields, then those of `loaded`.
+
+    >>> loaded_schema("gold").names
+    ['task', 'label', 'run_id', 'version']
+    """
+    return pa.schema([*arrow_schema(name), *arrow_schema("loaded")])
 
 
 @cache

@@ -16,7 +16,6 @@ array([1, 1])
 """
 
 import numpy as np
-from scipy.special import xlogy
 
 from crowdcore.baselines.aggregation import Aggregation
 from crowdcore.baselines.dawid_skene import (
@@ -73,5 +72,5 @@ def _corrected(probabilities: Floats, gold: Ints) -> Floats:
 def _loss(labels: TaskLabels, probabilities: Floats, confusion: Floats, prior: Floats) -> float:
     explained = np.sum(m_step_counts(labels, probabilities) * np.log(confusion))
     expected = np.sum(probabilities * np.log(prior))
-    entropy = -np.sum(xlogy(probabilities, probabilities))
+    entropy = -np.sum(probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0)))
     return -float(explained + expected + entropy) / max(len(labels.label), 1)

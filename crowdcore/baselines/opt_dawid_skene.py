@@ -16,6 +16,13 @@ from the two groups that i is not in, are added. Cells below 1e-6 are raised to 
 expectation step gives the probabilities that Dawid-Skene starts from. Class frequencies are held equal throughout, as
 the authors do, and no cell of a confusion matrix counts less than a tenth of a label.
 
+**Which class is which, once more.** The authors name the classes of each group by its own matrix. A group whose labels
+are mostly wrong is then turned around, and may take all answers with it: with 11 workers of skills −.3 to .8 on 300
+tasks, 2 % of all crowds. So the classes are named again after the last round, by the whole crowd: the names with which
+most labels are right, that is the assignment with the greatest sum of n[k, k], n the counts of all workers together.
+Nothing else changes with the names, the likelihood neither. Of 20 public datasets two get other names with the first
+five seeds: reuters (.855 to .581 and .752 to .610) and fact_eval (.1319 to .1198).
+
 Y. Zhang, X. Chen, D. Zhou, M. I. Jordan: Spectral methods meet EM: a provably optimal algorithm for crowdsourcing. NIPS
 2014; Journal of Machine Learning Research 17 (2016). Their errors are .0712 on RTE1, .0584 on Temp, .1689 on Dogs and
 .1586 on Web. Here the middle of 21 random groupings, and the range, is .0712 (.0700 to .0912), .0606 (.0563 to .0628),
@@ -42,10 +49,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from crowdcore.baselines.aggregation import Aggregation
-from crowdcore.baselines.dawid_skene import dawid_skene, e_step, m_step_counts
+from crowdcore.baselines.dawid_skene import dawid_skene, e_step, m_step_counts, vote_shares
 from crowdcore.labels import Ints, TaskLabels
 from crowdcore.weights import Floats
 
@@ -74,8 +80,28 @@ def opt_dawid_skene(
     rng = np.random.default_rng(0) if rng is None else rng
     even = np.full(labels.n_classes, 1 / max(labels.n_classes, 1))
     confusion = spectral_confusion(labels, draw_groups(labels, rng), rng)
-    start = None if confusion is None else e_step(labels, confusion, even)
-    return dawid_skene(labels, n_rounds=n_rounds, tol=tol, smoothing=_SMOOTHING, start=start, prior=even)
+    start = vote_shares(labels) if confusion is None else e_step(labels, confusion, even)
+    options: dict[str, Any] = {"n_rounds": n_rounds, "tol": tol, "smoothing": _SMOOTHING, "prior": even}
+    found = dawid_skene(labels, start=start, **options)
+    named = class_of_label(m_step_counts(labels, found.probabilities).sum(axis=0))
+    if np.array_equal(named, np.arange(labels.n_classes)):
+        return found
+    return dawid_skene(labels, start=start[:, named], **options)  # the same rounds under other names
+
+
+def class_of_label(counts: Floats) -> Ints:
+    """(classes,) which row is to be called by each label, so that most labels are right.
+
+    Args:
+        counts: (classes, classes) how often the label (last) was said on a task of the class.
+
+    >>> class_of_label(np.array([[1.0, 9.0, 0.0], [8.0, 2.0, 2.0], [1.0, 0.0, 1.0]]))
+    array([1, 0, 2])
+    """
+    from scipy.optimize import linear_sum_assignment  # here, since it takes 17 MB, which no other method needs
+
+    row, label = linear_sum_assignment(counts, maximize=True)
+    return np.asarray(row[np.argsort(label)])
 
 
 def draw_groups(labels: TaskLabels, rng: np.random.Generator) -> Ints:
@@ -157,8 +183,7 @@ def _group_confusion(moments: _Moments, c: int, rng: np.random.Generator) -> tup
     if not np.all(lengths > 0):
         return None
     rows = (lengths[:, None] * directions) @ (vectors * np.sqrt(values)).T
-    which, label = linear_sum_assignment(rows, maximize=True)
-    order = which[np.argsort(label)]
+    order = class_of_label(rows)
     raised = np.maximum(rows[order], _FLOOR)
     frequency = lengths[order] ** -2
     return raised / raised.sum(axis=1, keepdims=True), frequency / frequency.sum()

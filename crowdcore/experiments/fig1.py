@@ -10,9 +10,11 @@ strong one; so there are five settings:
     star (b), random hub      all workers label all tasks; skills come from the star's pairs alone
     star (b), strong hub      the same, and the best worker is the hub
 
-In reading (b) PGD, DDKR and the triangle estimator find skills from the star's pairs, and vote with all labels. The
-others have no use for pairs: majority vote, KOS and Opt-D&S get all labels, so their errors are those of the clique,
-and one draw of labels serves all three. "skills known" is the log-odds vote with the true skills.
+In reading (b) PGD, DDKR and the triangle estimator find skills from the star's pairs, and vote with all labels. Opt-D&S
+works on labels, not on pairs: it finds its matrices from the labels that reading (a) would have, those of the hub and
+one leaf or of the triangle, and answers with all labels. Majority vote and KOS find no skills apart from the answers,
+so they get all labels and their errors are those of the clique. One draw of labels serves the clique and both hubs.
+"skills known" is the log-odds vote with the true skills.
 
 Ties of majority vote count half. PGD's sign is the paper's, Σ x > 0; the other methods have their own rules.
 
@@ -23,6 +25,7 @@ Ties of majority vote count half. PGD's sign is the paper's, Σ x > 0; the other
 
 import numpy as np
 
+from crowdcore.baselines.dawid_skene import e_step
 from crowdcore.baselines.ddkr import ddkr_skills
 from crowdcore.baselines.kos import kos
 from crowdcore.baselines.opt_dawid_skene import opt_dawid_skene
@@ -95,7 +98,8 @@ def _try_case(piece: tuple[tuple[str, int], int, np.random.Generator]) -> dict[s
         hubs = {"random": np.zeros(n_trials, np.int64), "strong": np.argmax(skills, axis=1)}
         for name, hub in hubs.items():
             edges = only_pairs(trials.edges, star_around(hub, N_WORKERS))
-            found[f"{STAR_B}, {name} hub"] = _with_pairs(trials, edges, by_label)
+            by_star = {"Opt-D&S": star_errors(trials, hub, rng)}
+            found[f"{STAR_B}, {name} hub"] = _with_pairs(trials, edges, by_label | by_star)
         return found
     skills = shuffled_grid(LOWEST, HIGHEST, shape, rng, strong_hub="strong" in kind)
     trials = draw_trials(one_edge_a_task(n_trials, n_tasks, rng), skills, rng)
@@ -120,11 +124,34 @@ def star_around(hub: Ints, n_workers: int) -> graphs.Flags:
            [1, 1, 0, 1],
            [0, 0, 1, 0]])
     """
+    place = _places(hub, n_workers)
+    around: graphs.Flags = graphs.star_with_triangle(n_workers)[place[:, :, None], place[:, None, :]]
+    return around
+
+
+def _places(hub: Ints, n_workers: int) -> Ints:
+    """(trials, workers) the place of each worker on the star: 0 for the hub, the others in their order."""
     place = np.tile(np.arange(n_workers), (len(hub), 1))
     place = np.where(place < hub[:, None], place + 1, place)
     place[np.arange(len(hub)), hub] = 0
-    around: graphs.Flags = graphs.star_with_triangle(n_workers)[place[:, :, None], place[:, None, :]]
-    return around
+    return place
+
+
+def star_errors(trials: Trials, hub: Ints, rng: np.random.Generator) -> Floats:
+    """(trials,) errors of Opt-D&S in reading (b): matrices from the labels of the star, answers from all labels.
+
+    Args:
+        trials: in which everyone labels everything.
+        hub: (trials,) who it is.
+        rng: for who counts on which task, and for the groups.
+    """
+    by_place = one_edge_a_task(trials.n_trials, trials.n_tasks, rng)
+    seen = trials.only(np.take_along_axis(by_place, _places(hub, trials.n_workers)[:, None, :], axis=2))
+    answers = []
+    for number in range(trials.n_trials):
+        found = opt_dawid_skene(seen.crowd(number), rng=rng)
+        answers.append(np.argmax(e_step(trials.crowd(number), np.asarray(found.confusion), found.prior), axis=1))
+    return trials.errors(np.concatenate(answers))
 
 
 def label_errors(trials: Trials, rng: np.random.Generator) -> dict[str, Floats]:

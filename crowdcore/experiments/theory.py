@@ -192,7 +192,7 @@ def _measure_bound(piece: tuple[tuple[Flags, float], int, np.random.Generator]) 
     outcome = np.zeros((3, n_trials))
     for trial in range(n_trials):
         counts, noises = _symmetric(joined, common[trial]), _symmetric(joined, delta[trial])
-        outcome[:, trial] = _judge(skills[trial], x[trial], counts, noises)
+        outcome[:, trial] = judge_bound(skills[trial], x[trial], counts, noises)
     return outcome
 
 
@@ -204,7 +204,15 @@ def _symmetric(joined: Flags, values: Floats) -> Floats:
     return both
 
 
-def _judge(skills: Floats, x: Floats, counts: Floats, noises: Floats) -> tuple[float, float, float]:
+def judge_bound(skills: Floats, x: Floats, counts: Floats, noises: Floats) -> tuple[float, float, float]:
+    """The distance of `x` from the skills, Theorem 3's bound of it, and whether x is within its ball (1 or 0).
+
+    Args:
+        skills: (workers,) the true ones.
+        x: (workers,) those found.
+        counts: (workers, workers) N.
+        noises: (workers, workers) Δ.
+    """
     sigma = smallest_eigenvalue(counts)
     bound = np.linalg.norm(counts) * np.linalg.norm(noises, 2) / (np.min(skills) ** 2 * sigma)
     radius = np.sqrt(1 + sigma / (6 * counts.sum(axis=1).max())) - 1

@@ -119,6 +119,14 @@ class Trials:
         worker = self.labels.worker[inside] - number * self.n_workers
         return TaskLabels(starts - starts[0], worker, self.labels.label[inside], self.n_workers, len(CLASSES))
 
+    def only(self, assigned: Flags) -> "Trials":
+        """The same trials with those labels alone that `assigned`, (trials, tasks, workers), names."""
+        task, worker = self.labels.task, self.labels.worker
+        kept = assigned[task // self.n_tasks, task % self.n_tasks, worker % self.n_workers]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(task[kept], minlength=self.labels.n_tasks))])
+        labels = dataclasses.replace(self.labels, starts=starts, worker=worker[kept], label=self.labels.label[kept])
+        return dataclasses.replace(self, labels=labels)
+
     def errors(self, answer: Ints) -> Floats:
         """(trials,) the share of wrong answers."""
         wrong: Floats = np.mean((answer != self.truth).reshape(self.n_trials, -1), axis=1)

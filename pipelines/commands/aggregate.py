@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from crowdcore.options import REPEATS
 from pipelines import progress
 from pipelines.arguments import CommandParser
+from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
 from pipelines.settings import (
     DEFAULT_PASSES,
@@ -25,11 +26,16 @@ TAKES_BEAM_OPTIONS = True
 NO_USABLE_LABEL = 3
 _DEFAULTS = AggregateSettings()
 _COMPONENTS_IN_JSON = 100
-_EPILOG = """\
+_INPUTS = (
+    "files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst; or tables: duckdb:, postgresql:, iceberg: and "
+    "bigquery: addresses, see docs/warehouse-sources.md"
+)
+_EPILOG = f"""\
 examples:
   crowdbeam aggregate labels.csv --output run
   crowdbeam aggregate 'day-*.parquet' --output run --gold gold.csv \\
       --columns task=item_id,worker=annotator_id,label=answer,time=ts
+  crowdbeam aggregate 'postgresql://me@db/crowd?table=labels' --output run
 
 Any other option is Beam's, for example --runner FlinkRunner --parallelism 8.
 
@@ -38,6 +44,7 @@ exit codes:
     1  the run failed; --output holds no new result
     2  bad usage, settings or inputs; nothing was run
     3  the run finished, but there was no usable label
+{gate_codes()}
   130  interrupted (Ctrl-C), 143 ended (SIGTERM); --output holds no new result
 """
 
@@ -52,6 +59,7 @@ def build_parser() -> CommandParser:
     )
     _add_input_options(parser)
     _add_output_options(parser)
+    add_gate_options(parser)
     _add_method_options(parser)
     add_model_options(parser)
     return parser
@@ -59,12 +67,12 @@ def build_parser() -> CommandParser:
 
 def _add_input_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("input").add_argument
-    add("inputs", metavar="INPUT", nargs="+", help="files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst")
-    columns = "what task, worker, label and time are called in the inputs (default: the same)"
+    add("inputs", metavar="INPUT", nargs="+", help=_INPUTS)
+    columns = "what task, worker, label, time and op are called in the inputs (default: the same)"
     add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
     kinds = f"{', '.join(INPUT_FORMATS)} (default: auto, by the file's name)"
     add("--input-format", metavar="FORMAT", default="auto", help=kinds)
-    gold = "known answers, columns task and label; may be given several times (default: none)"
+    gold = "known answers, columns task and label, as INPUT; may be given several times (default: none)"
     add("--gold", metavar="FILE", action="append", default=[], help=gold)
     repeats = f"which of a worker's labels on one task counts: {', '.join(REPEATS)} (default: %(default)s)"
     add("--repeats", metavar="RULE", default=_DEFAULTS.repeats, help=f"{repeats}; error rejects those that differ")
@@ -106,6 +114,8 @@ def settings_of(args: Namespace) -> BatchSettings:
         input_format=args.input_format,
         output_format=args.output_format,
         overwrite=args.overwrite,
+        fail_if=tuple(args.fail_if),
+        lineage=args.lineage,
     )
 
 
@@ -129,12 +139,15 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     elif not args.quiet:
         show_blocks(summarise(result.path, result.manifest, RunTables.of(result.path)))
     counts = result.manifest["counts"]
+    code = tell_gates(result.gates, f"The run is in {result.path}.")
     if counts["labels_used"]:
-        return 0
+        return code
+    withdrawn = f"{counts['labels_withdrawn']:,} were withdrawn, " if counts["labels_withdrawn"] else ""
     sys.stderr.write(
-        f"crowdbeam: There was no usable label among {counts['labels_read']:,}; {result.path} says why in rejects.\n"
+        f"crowdbeam: There was no usable label among {counts['labels_read']:,}; {withdrawn}"
+        f"{result.path} says why in rejects.\n"
     )
-    return NO_USABLE_LABEL
+    return code or NO_USABLE_LABEL
 
 
 def _runner_outside(beam_args: Sequence[str], in_process: Sequence[str]) -> str:

@@ -56,7 +56,8 @@ def build_parser() -> CommandParser:
     add("inputs", metavar="INPUT", nargs="+", help="files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst")
     add("--truth", metavar="FILE", required=True, help="the true answers, columns task and label, in any format")
     columns = (
-        "what task, worker, label and time are called in the inputs, and in --truth if it has them (default: the same)"
+        "what task, worker, label, time and op are called in the inputs, task and label also in --truth if it has them "
+        "(default: the same)"
     )
     add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
     kinds = f"{', '.join(INPUT_FORMATS)} (default: auto, by the file's name)"
@@ -121,6 +122,7 @@ def _blocks(crowd: "Crowd", rows: Sequence["MethodRow"]) -> Iterator[Block]:
         "labels used": crowd.counts["labels_used"],
         "labels repeated": crowd.counts["labels_repeated"],
         "labels rejected": crowd.counts["labels_rejected"],
+        **({"labels withdrawn": crowd.counts["labels_withdrawn"]} if crowd.counts["labels_withdrawn"] else {}),
         "tasks": crowd.labels.n_tasks,
         "workers": crowd.labels.n_workers,
         "classes": crowd.labels.n_classes,

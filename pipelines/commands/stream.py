@@ -110,8 +110,8 @@ def _add_stream_options(parser: CommandParser) -> None:
 def settings_of(args: Namespace, control: str) -> Any:
     """The settings that the arguments stand for; raises `InvalidSettingError` when they cannot be used."""
     from pipelines.events import EventSettings
-    from pipelines.settings import parse_columns
-    from pipelines.streaming.settings import StreamSettings, seconds_of
+    from pipelines.settings import parse_columns, seconds_of
+    from pipelines.streaming.settings import StreamSettings
 
     if not args.source:
         raise InvalidSettingError("There is no --source; give kafka://HOST:PORT/TOPIC or a folder.")

@@ -15,7 +15,7 @@ import schemas
 from pipelines.errors import InputError
 from pipelines.run_tables import read_file
 from pipelines.sinks.latest import as_rows, latest, rows_schema
-from pipelines.write import file_bytes, write_file
+from pipelines.table_files import file_bytes, write_file
 
 FORMAT_VERSION = 1
 MANIFESTS = "manifests"

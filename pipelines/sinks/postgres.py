@@ -5,26 +5,23 @@ of one with a lower revision, and of no other. So it does not matter how often, 
 """
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pyarrow as pa
 
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.sinks import KEYS
 from pipelines.sinks.latest import as_rows, latest, rows_schema
-from pipelines.sinks.postgres_copy import HEADER, TRAILER, copy_rows, with_short_ids, without_nul
-from pipelines.sinks.postgres_tables import make_tables, merge_sql, waiting_sql
+from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, first_line, psycopg
+from pipelines.sinks.postgres_copy import with_short_ids, without_nul
+from pipelines.sinks.postgres_tables import make_tables, merge_sql
 
 PATIENCE_S = 600.0
-_CONNECT_S = 10
 _MOST_ROWS = 500_000
-_PIECE_BYTES = 1 << 20
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _WARN_EVERY_S = 30.0
 
@@ -40,27 +37,21 @@ class PostgresTarget:
     """
 
     dsn: str
-    schema: str = "crowdbeam"
+    schema: str = SCHEMA
     patience_s: float = PATIENCE_S
 
     def __post_init__(self) -> None:
         """Refuses a password, and a schema without a name."""
-        if _holds_password(self.dsn):
-            raise InvalidSettingError(
-                "The address of Postgres holds a password, which every program on this machine could read. Leave it "
-                "out and set PGPASSWORD, or write it to ~/.pgpass or a service file."
-            )
-        if not self.schema.strip() or "\x00" in self.schema:
-            raise InvalidSettingError("The schema's name for Postgres is empty; leave it out for 'crowdbeam'.")
+        check_address(self.dsn, self.schema)
 
     def check(self) -> None:
         """Makes what is missing of the tables, and tries a write without rows; raises when that cannot be done."""
         pg = psycopg()
         try:
-            connection = self.connect()
+            connection = connect(self.dsn)
         except pg.OperationalError as error:
             raise InputError(
-                f"Postgres cannot be reached: {_first_line(error)}. See that it runs, and that the address, "
+                f"Postgres cannot be reached: {first_line(error)}. See that it runs, and that the address, "
                 "the user and the password (PGPASSWORD, ~/.pgpass) are right."
             ) from error
         try:
@@ -70,18 +61,13 @@ class PostgresTarget:
                     _merge(cursor, self.schema, name, rows_schema(name).empty_table())
         except pg.Error as error:
             raise InvalidSettingError(
-                f"The tables in schema {self.schema} of Postgres cannot be used: {_first_line(error)}. "
+                f"The tables in schema {self.schema} of Postgres cannot be used: {first_line(error)}. "
                 "Give the user its rights, or another schema with ?schema=NAME."
             ) from error
 
     def open(self) -> "PostgresSink":
         """A connection, made at the first flush."""
         return PostgresSink(self)
-
-    def connect(self) -> Any:
-        """A new connection."""
-        options = {"connect_timeout": _CONNECT_S, "application_name": "crowdbeam", "client_encoding": "utf8"}
-        return psycopg().connect(self.dsn, **options)
 
 
 class PostgresSink:
@@ -128,7 +114,7 @@ class PostgresSink:
 
     def _merge_all(self, tables: dict[str, pa.Table]) -> None:
         if self._connection is None:
-            self._connection = self._target.connect()
+            self._connection = connect(self._target.dsn)
         with self._connection.transaction(), self._connection.cursor() as cursor:
             for name, table in tables.items():
                 _merge(cursor, self._target.schema, name, table)
@@ -141,9 +127,9 @@ class PostgresSink:
             try:
                 action()
             except (pg.OperationalError, pg.InterfaceError, pg.errors.ReadOnlySqlTransaction) as error:
-                reason = _first_line(error)
+                reason = first_line(error)
             except pg.Error as error:
-                raise self._failed(f"Postgres refused rows: {_first_line(error)}.") from error
+                raise self._failed(f"Postgres refused rows: {first_line(error)}.") from error
             else:
                 return
             self.close()  # the state of the connection is unknown
@@ -174,33 +160,6 @@ def _storable(name: str, tables: list[pa.Table]) -> pa.Table:
 
 
 def _merge(cursor: Any, schema: str, name: str, table: pa.Table) -> None:
-    columns, rows = copy_rows(table)
-    create, copy, drop = waiting_sql(name, columns)
-    cursor.execute(create)
-    with cursor.copy(copy) as target:
-        target.write(HEADER)
-        for at in range(0, rows.size, _PIECE_BYTES):
-            target.write(memoryview(rows)[at : at + _PIECE_BYTES])
-        target.write(TRAILER)
+    drop = copy_waiting(cursor, name, rows_schema(name), table)
     cursor.execute(merge_sql(schema, name))
     cursor.execute(drop)
-
-
-def _holds_password(dsn: str) -> bool:
-    if not re.match(r"\w+://", dsn):
-        return re.search(r"password\s*=", dsn) is not None
-    parts = urlsplit(dsn)
-    return ":" in parts.netloc.rpartition("@")[0] or any("password" in name for name, _ in parse_qsl(parts.query))
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-
-
-def psycopg() -> Any:
-    """The client library."""
-    try:
-        import psycopg
-    except ImportError as error:
-        raise InvalidSettingError("Postgres needs the psycopg package: pip install 'crowdbeam[postgres]'.") from error
-    return psycopg

@@ -1,6 +1,6 @@
-"""The tables in Postgres, from the schemas: made, extended, filled by merging."""
+"""The tables in Postgres, from the schemas: made, extended, filled by way of tables in which rows wait."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,14 +9,33 @@ import schemas
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks import KEYS
 from pipelines.sinks.latest import rows_schema
+from pipelines.sinks.sql import create_statements, extend_statements, listed, place_of, quoted
 
 _TYPES = {pa.string(): "text", pa.int64(): "bigint", pa.int32(): "integer", pa.float64(): "double precision"}
 _TYPES |= {pa.bool_(): "boolean", pa.map_(pa.string(), pa.float64()): "jsonb"}
 _LOCK = 0x63726F7764  # "crowd": two that make tables at once take turns
+_MARK_OF_LOADS = "run_id"
 
 
 def make_tables(cursor: Any, schema: str) -> None:
-    """Makes the schema, the tables and the columns that are missing; what is there stays as it is."""
+    """Makes the schema, the stream's tables and the columns that are missing; what is there stays as it is."""
+    make_schema(cursor, schema)
+    for name in KEYS:
+        there = columns_there(cursor, schema, name)
+        if _MARK_OF_LOADS in there:
+            raise InvalidSettingError(
+                f"The schema {schema} of Postgres holds tables that runs are loaded into. "
+                "Give the stream another schema, with ?schema=NAME."
+            )
+        place, fields, kinds = place_of(schema, name), rows_schema(name), kinds_of(rows_schema(name), KEYS[name])
+        missing = [field for field in fields if field.name not in there]
+        statements = extend_statements(place, missing, kinds) if there else _create(schema, name, kinds)
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def make_schema(cursor: Any, schema: str) -> None:
+    """Makes the schema unless it is there; until the transaction ends nobody else makes tables."""
     cursor.execute("SELECT pg_advisory_xact_lock(%s), current_setting('server_encoding')", (_LOCK,))
     encoding = cursor.fetchone()[1]
     if encoding != "UTF8":
@@ -24,83 +43,56 @@ def make_tables(cursor: Any, schema: str) -> None:
     cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
     if cursor.fetchone() is None:
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
-    for name in KEYS:
-        cursor.execute(
-            "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
-            (schema, name),
-        )
-        there = {row[0] for row in cursor.fetchall()}
-        missing = [field for field in rows_schema(name) if field.name not in there]
-        for statement in _extend(schema, name, missing) if there else _create(schema, name):
-            cursor.execute(statement)
 
 
-def waiting_sql(name: str, columns: Sequence[str]) -> tuple[str, str, str]:
+def columns_there(cursor: Any, schema: str, name: str) -> set[str]:
+    """The columns of a table; none when there is no such table."""
+    cursor.execute(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s",
+        (schema, name),
+    )
+    return {row[0] for row in cursor.fetchall()}
+
+
+def kinds_of(fields: Sequence[pa.Field], key: Sequence[str]) -> dict[str, str]:
+    """The type of each column; texts of the key are compared byte by byte."""
+    collated = {one.name for one in fields if one.name in key and one.type == pa.string()}
+    return {one.name: _TYPES[one.type] + (' COLLATE "C"' if one.name in collated else "") for one in fields}
+
+
+def waiting(name: str) -> str:
+    """The table in which rows of the table `name` wait; it ends with the connection."""
+    return f"pg_temp.{quoted(f'waiting_{name}')}"
+
+
+def waiting_sql(name: str, fields: Sequence[pa.Field], columns: Sequence[str]) -> tuple[str, str, str]:
     """Statements that make a table for rows that wait, that copy them there, and that remove it."""
-    waiting, names = quoted(f"waiting_{name}"), _listed(columns)
-    kinds = ", ".join(f"{quoted(one.name)} {_TYPES[one.type]}" for one in rows_schema(name))
+    kinds = ", ".join(f"{quoted(one.name)} {_TYPES[one.type]}" for one in fields)
     return (
-        f"CREATE TEMPORARY TABLE {waiting} ({kinds}) ON COMMIT DROP",
-        f"COPY pg_temp.{waiting} ({names}) FROM STDIN (FORMAT BINARY)",
-        f"DROP TABLE pg_temp.{waiting}",
+        f"CREATE TEMPORARY TABLE IF NOT EXISTS {quoted(f'waiting_{name}')} ({kinds})",
+        f"COPY {waiting(name)} ({listed(columns)}) FROM STDIN (FORMAT BINARY)",
+        f"DROP TABLE {waiting(name)}",
     )
 
 
 def merge_sql(schema: str, name: str) -> str:
-    """The statement that merges the rows that wait into the table."""
+    """The statement that merges the rows that wait into the stream's table."""
     columns = rows_schema(name).names
-    names, place = _listed(columns), f"{quoted(schema)}.{quoted(name)}"
-    insert = f"INSERT INTO {place} AS kept ({names}) SELECT {names} FROM pg_temp.{quoted(f'waiting_{name}')}"  # noqa: S608 - names are ours, quoted
+    names = listed(columns)
+    insert = f"INSERT INTO {place_of(schema, name)} AS kept ({names}) SELECT {names} FROM {waiting(name)}"  # noqa: S608 - names are ours, quoted
     if name == "rejects":
         return f"{insert} ON CONFLICT DO NOTHING"
     others = [one for one in columns if one not in KEYS[name]]
     changes = ", ".join(f"{quoted(one)} = excluded.{quoted(one)}" for one in others)
     return (
-        f"{insert} ON CONFLICT ({_listed(KEYS[name])}) DO UPDATE SET {changes} WHERE excluded.revision > kept.revision"
+        f"{insert} ON CONFLICT ({listed(KEYS[name])}) DO UPDATE SET {changes} WHERE excluded.revision > kept.revision"
     )
 
 
-def quoted(name: str) -> str:
-    """A name as SQL takes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _create(schema: str, name: str) -> list[str]:
-    place = f"{quoted(schema)}.{quoted(name)}"
-    columns = [_column(field, name) + ("" if field.nullable else " NOT NULL") for field in rows_schema(name)]
+def _create(schema: str, name: str, kinds: Mapping[str, str]) -> list[str]:
+    place, doc = place_of(schema, name), schemas.avro_schema(schemas.TABLES[name])["doc"]
     if name != "rejects":
-        columns.append(f"PRIMARY KEY ({_listed(KEYS[name])})")
-    statements = [f"CREATE TABLE IF NOT EXISTS {place} ({', '.join(columns)})"]
-    if name == "rejects":  # several may be of one place, or of none that is known
-        index = '"source", "position", "reason", hashtextextended("record", 0)'
-        statements.append(f"CREATE UNIQUE INDEX IF NOT EXISTS {quoted('rejects_key')} ON {place} ({index})")
-    doc = schemas.avro_schema(schemas.TABLES[name])["doc"]
-    statements.append(f"COMMENT ON TABLE {place} IS {_text(doc)}")
-    return statements + _comments(schema, name, list(rows_schema(name)))
-
-
-def _extend(schema: str, name: str, missing: Sequence[pa.Field]) -> list[str]:
-    place = f"{quoted(schema)}.{quoted(name)}"
-    added = [f"ALTER TABLE {place} ADD COLUMN IF NOT EXISTS {_column(field, name)}" for field in missing]
-    return added + _comments(schema, name, missing)
-
-
-def _column(field: pa.Field, name: str) -> str:
-    collation = ' COLLATE "C"' if field.name in KEYS[name] and field.type == pa.string() else ""
-    return f"{quoted(field.name)} {_TYPES[field.type]}{collation}"
-
-
-def _comments(schema: str, name: str, fields: Sequence[pa.Field]) -> list[str]:
-    place = f"{quoted(schema)}.{quoted(name)}"
-    return [
-        f"COMMENT ON COLUMN {place}.{quoted(field.name)} IS {_text(field.metadata[b'doc'].decode())}"
-        for field in fields
-    ]
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(map(quoted, columns))
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        return create_statements(place, rows_schema(name), kinds, KEYS[name], doc)
+    index = '"source", "position", "reason", hashtextextended("record", 0)'  # several may be of one place, or of none
+    unique = f"CREATE UNIQUE INDEX IF NOT EXISTS {quoted('rejects_key')} ON {place} ({index})"
+    return [*create_statements(place, rows_schema(name), kinds, (), doc), unique]

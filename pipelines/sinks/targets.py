@@ -2,13 +2,14 @@
 
 import difflib
 import re
-from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks import SinkTarget
 from pipelines.sinks.folder import IntervalFolder
 from pipelines.sinks.kafka import KafkaTarget
 from pipelines.sinks.postgres import PostgresTarget
+from pipelines.sinks.postgres_client import parse_address
 
 _FORMS = {
     "kafka": "kafka://HOST:PORT/PREFIX",
@@ -34,7 +35,7 @@ def sink_of(text: str) -> SinkTarget | IntervalFolder:
     if scheme == "kafka":
         return _kafka_of(text)
     if scheme in ("postgres", "postgresql"):
-        return _postgres_of(text)
+        return PostgresTarget(*parse_address(text, "sink"))
     if scheme in _FILES:
         return IntervalFolder(text.removeprefix("file://"))
     near = difflib.get_close_matches(scheme, [*_FORMS, *_FILES], 1)
@@ -64,21 +65,6 @@ def _kafka_of(text: str) -> KafkaTarget:
     files = [value for name, value in settings if name == "config"]
     others = tuple((name, value) for name, value in settings if name != "config")
     return KafkaTarget(parts.netloc, prefix, config=others, config_file=files[-1] if files else "")
-
-
-def _postgres_of(text: str) -> PostgresTarget:
-    """Options of libpq may follow, as ?NAME=VALUE&…, and schema=NAME."""
-    parts = _split(text)
-    if not parts.path.strip("/") or parts.fragment:
-        raise InvalidSettingError(
-            f"The sink names no database; the form is {_FORMS['postgres']}, "
-            "for example postgres://me@localhost:5432/crowd."
-        )
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    names = [value for name, value in options if name == "schema"]
-    rest = urlencode([(name, value) for name, value in options if name != "schema"])
-    dsn = parts._replace(scheme="postgresql", query=rest).geturl()
-    return PostgresTarget(dsn, names[-1]) if names else PostgresTarget(dsn)
 
 
 def _split(text: str) -> SplitResult:

@@ -3,6 +3,15 @@
 A run has an id that is the same whenever it is loaded again. A warehouse keeps the ids of the runs it holds in the same
 transaction as their rows: loading a run twice changes nothing, and a load that was broken off leaves nothing, or is
 completed by the next one.
+
+| table | what | key |
+|---|---|---|
+| scores, skills, edges, graph | the current state | task; worker; worker_a and worker_b; component |
+| score_history, skill_history | every row ever loaded, appended | |
+| rejects | every reject, appended | |
+| runs | one row a run: run_id, ledger, version, whole, counts, when | run_id |
+
+Rows have the columns of their schema, then ``run_id`` and ``version``.
 """
 
 from collections.abc import Mapping
@@ -20,13 +29,16 @@ class LoadedRun:
         version: of the ledger it comes from, which grows from night to night; 0: of no ledger.
         whole: whether it holds every answer and every pair of workers. One that does not, a night's run, holds those
             that changed: they take the place of earlier ones. A task whose status is no-labels has lost its answer, and
-            a pair without common tasks has vanished.
+            a pair without common tasks has vanished: neither stays in the current state. Skills and graph are whole in
+            every run: what is not in it is no more.
+        ledger: the id of the ledger; empty: of none.
     """
 
     path: str
     run_id: str
     version: int = 0
     whole: bool = True
+    ledger: str = ""
 
 
 class Warehouse(Protocol):
@@ -35,9 +47,16 @@ class Warehouse(Protocol):
     def check(self) -> None:
         """Raises `InvalidSettingError` when the warehouse cannot be reached or used; makes what is missing."""
 
+    def last_version(self, ledger: str) -> int:
+        """The version of the last run of a ledger that was loaded; 0 when none was."""
+
+    def ledgers(self) -> frozenset[str]:
+        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there.
 
+        A run of a ledger that is not newer than its last version is there already.
         Raises `RunError` when it could not be loaded: nothing has changed then, or the next load completes it.
         """
 

@@ -60,6 +60,7 @@ class FilePart:
         columns: (field, column) pairs: what to read, and what it is called in the file.
         first: position of the part's first record in the file.
         row_groups: (first, last + 1) row groups of a Parquet file; all when None.
+        address: of the warehouse that the file was fetched from; empty when it is nobody's copy.
     """
 
     path: str
@@ -69,6 +70,12 @@ class FilePart:
     columns: tuple[tuple[str, str], ...]
     first: int = 0
     row_groups: tuple[int, int] | None = None
+    address: str = ""
+
+    @property
+    def name(self) -> str:
+        """What a person calls the source."""
+        return self.address or self.path
 
 
 def as_array(column: Any) -> pa.Array:

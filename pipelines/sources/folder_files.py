@@ -11,10 +11,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines import inputs
 from pipelines.events import EventSettings, parse_events
-from pipelines.read import chunks_of
 from pipelines.records import Origin, Parsed, size_of
 from pipelines.sources import Chunk, LazyChunk
 from pipelines.sources.folder_position import Under
+from pipelines.sources.formats import chunks_of
 from pipelines.sources.storage import is_local
 
 

@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 def client_library() -> Any:
     """The Pub/Sub client and its errors, a library that only streams from Pub/Sub need."""
     try:
+        import google.cloud.pubsub_v1 as pubsub_v1
         from google.api_core import exceptions
         from google.auth.exceptions import GoogleAuthError
-        from google.cloud import pubsub_v1
     except ImportError as error:
         raise InvalidSettingError("Pub/Sub needs a client: pip install 'crowdbeam[pubsub]'.") from error
     return SimpleNamespace(client=pubsub_v1.SubscriberClient, errors=exceptions, auth_error=GoogleAuthError)

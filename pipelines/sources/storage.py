@@ -1,15 +1,18 @@
-"""Opening files: local ones by Arrow, others by Beam's file systems; gzip and zstd are known by their first bytes."""
+"""Files: local ones by Python and Arrow, others by Beam's file systems; gzip and zstd are known by their first bytes.
+
+Beam takes longer to import than a small run takes: it is asked only when a file is somewhere else.
+"""
 
 import importlib.util
+import os
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import zstandard
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _EXTRAS = {
@@ -22,11 +25,66 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PIECE_BYTES = 1 << 14
 _MAX_WINDOW = 1 << 31
 _DAMAGE = (zlib.error, zstandard.ZstdError, EOFError)
+_SCHEME = re.compile(r"([a-zA-Z][-a-zA-Z0-9+.]*)://")
 
 
 def is_local(path: str) -> bool:
     """Whether `path` is on this machine's own file system."""
-    return FileSystems.get_scheme(path) is None
+    return _SCHEME.match(path) is None
+
+
+def join(folder: str, *names: str) -> str:
+    """The path of something in a folder."""
+    return os.path.join(folder, *names) if is_local(folder) else str(_beam().join(folder, *names))
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file or folder."""
+    return os.path.exists(path) if is_local(path) else bool(_beam().exists(path))
+
+
+def size_of(path: str) -> int:
+    """The size of a file in bytes."""
+    return os.path.getsize(path) if is_local(path) else int(_beam().match([path])[0].metadata_list[0].size_in_bytes)
+
+
+def match(pattern: str) -> list[tuple[str, int]]:
+    """The files that a pattern stands for, with their sizes."""
+    return [(one.path, int(one.size_in_bytes)) for one in _beam().match([pattern])[0].metadata_list]
+
+
+def checksum(path: str) -> str:
+    """What the file system knows of the content of a file that is not local."""
+    return str(_beam().checksum(path))
+
+
+def create(path: str) -> Any:
+    """A new file to write to, on another file system."""
+    from apache_beam.io.filesystem import CompressionTypes
+
+    return _beam().create(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def rename(sources: Sequence[str], places: Sequence[str]) -> None:
+    """Moves files of another file system."""
+    _beam().rename(list(sources), list(places))
+
+
+def delete(paths: Sequence[str]) -> None:
+    """Removes files of another file system."""
+    _beam().delete(list(paths))
+
+
+def read_bytes(path: str) -> bytes:
+    """The whole file, as it is stored."""
+    with open_file(path) as file:
+        return bytes(file.read())
+
+
+def _beam() -> Any:
+    from apache_beam.io.filesystems import FileSystems
+
+    return FileSystems
 
 
 def missing_extra(path: str) -> str | None:
@@ -35,7 +93,8 @@ def missing_extra(path: str) -> str | None:
     >>> missing_extra("labels.csv") is None
     True
     """
-    extra, module = _EXTRAS.get(FileSystems.get_scheme(path) or "", ("", ""))
+    scheme = _SCHEME.match(path)
+    extra, module = _EXTRAS.get(scheme[1] if scheme else "", ("", ""))
     if not extra:
         return None
     try:
@@ -58,7 +117,9 @@ def open_file(path: str) -> Any:
     """The file as an Arrow file that can seek; the bytes as they are stored."""
     if is_local(path):
         return pa.memory_map(path, "r") if Path(path).stat().st_size else pa.BufferReader(b"")
-    return pa.PythonFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED), "r")
+    from apache_beam.io.filesystem import CompressionTypes
+
+    return pa.PythonFile(_beam().open(path, compression_type=CompressionTypes.UNCOMPRESSED), "r")
 
 
 def open_stream(path: str) -> Any:

@@ -14,7 +14,7 @@ from crowdcore.scores import TaskScores
 from pipelines.answers import Answers, answer_table
 from pipelines.blocks import LabelBlock, hash_texts, joined
 from pipelines.model import Model
-from pipelines.score import Votes, answer_tasks
+from pipelines.scoring import Votes, answer_tasks
 from pipelines.settings import AggregateSettings
 from pipelines.streaming.codes import Column
 from pipelines.streaming.envelopes import Skills

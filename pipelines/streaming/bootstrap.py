@@ -1,32 +1,37 @@
 """Beginning with an earlier state: the labels of a finished run, or of a snapshot of a stream, by shard.
 
 A run of the batch names its inputs; they are read again, and the labels that counted then are the stream's first
-labels. A snapshot holds its labels itself, and what closed tasks have left in the counts. Labels that also arrive by
-the stream's source change nothing, so that the two may overlap.
+labels; withdrawals stay known, so that an older label that arrives later does not bring a withdrawn one back.
+
+A snapshot holds its labels itself, and what closed tasks have left in the counts. Labels that also arrive by the
+stream's source change nothing, so that the two may overlap.
 """
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.blocks import LabelBlock, split_block
 from pipelines.errors import InputError
-from pipelines.grouped import Grouping, group_blocks
+from pipelines.grouped import Grouping, group_blocks, last_events
 from pipelines.inputs import InputPlan, checksum_of, plan_inputs
-from pipelines.read import chunks_of
 from pipelines.records import Origin, parse_chunk
 from pipelines.run_folder import STATE
 from pipelines.run_tables import read_manifest
 from pipelines.settings import BatchSettings, parse_columns
+from pipelines.sources.formats import chunks_of
+from pipelines.sources.warehouse_addresses import is_address
 from pipelines.streaming.control import Control
 from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger, pack_change
 from pipelines.streaming.track import RESIDUE, read_frame, state_path
+from pipelines.table_files import write_file
 from pipelines.times import microseconds
-from pipelines.write import write_file
 
 
 def prepare(run: str, control: Control, shards: int, time_unit: str = "us") -> str:
@@ -66,6 +71,11 @@ def _read_blocks(run: str, manifest: dict[str, Any], time_unit: str) -> Iterator
     settings = manifest["settings"]
     inputs = {role: [one for one in manifest["inputs"] if one["role"] == role] for role in ("labels", "gold")}
     for one in (*inputs["labels"], *inputs["gold"]):
+        if is_address(one["path"]):
+            raise InputError(
+                f"--bootstrap {run} was made from {one['path']}, which is in a warehouse and may have changed since. "
+                "Write its rows to a file, and run the batch on that."
+            )
         if not FileSystems.exists(one["path"]) or checksum_of(one["path"]) != one["checksum"]:
             raise InputError(
                 f"--bootstrap {run} was made from {one['path']}, which is gone or has changed. Run the batch again."
@@ -91,11 +101,28 @@ def _counted(plan: InputPlan, classes: tuple[str, ...], repeats: str, time_unit:
     blocks = []
     for part in plan.parts:
         for lazy in chunks_of(part):
-            parsed = parse_chunk(lazy(), Origin(part.source, part.path, part.role), classes, microseconds(time_unit))
+            parsed = parse_chunk(lazy(), Origin(part.source, part.name, part.role), classes, microseconds(time_unit))
             if parsed.block is not None:
                 blocks.append(parsed.block)
-    if blocks:
-        yield block_of(group_blocks(0, blocks, repeats))
+    if blocks and repeats == "last":
+        yield last_events(blocks)
+    elif blocks:
+        yield from _settled(blocks, repeats)
+
+
+def _settled(blocks: list[LabelBlock], repeats: str) -> Iterator[LabelBlock]:
+    """The labels that count, and the last withdrawal of each (task, worker) that has none."""
+    counted = block_of(group_blocks(0, blocks, repeats))
+    yield counted
+    deletions = [block.rows(block.deleted) for block in blocks if block.deleted is not None]
+    if deletions:
+        last, pairs = last_events(deletions), set(_pairs_of(counted))
+        yield last.rows(np.array([pair not in pairs for pair in _pairs_of(last)], bool))
+
+
+def _pairs_of(block: LabelBlock) -> Iterator[tuple[str, str]]:
+    workers = block.workers.take(pa.array(block.worker)).to_pylist()
+    return zip(block.task.to_pylist(), workers, strict=True)
 
 
 def block_of(grouping: Grouping) -> LabelBlock:

@@ -20,7 +20,7 @@ from pipelines.errors import InputError, InvalidSettingError
 from pipelines.run_folder import is_alive
 from pipelines.sources.storage import is_local
 from pipelines.streaming.envelopes import Marker
-from pipelines.write import write_file
+from pipelines.table_files import write_file
 
 STATUS, DONE, DESCRIPTION, OWNER = "status.json", "done", "stream.json", "owner.json"
 _REQUESTS = "requests"

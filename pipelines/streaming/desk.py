@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.late import LATE
 from pipelines.streaming.answering import FRESH_S
 from pipelines.streaming.envelopes import DRAIN, Change, Marker
 from pipelines.streaming.skill_keeping import SkillKeeper, Solution
-from pipelines.streaming.tracking import LATE
 
 _QUIET_S = 0.15
 _WORST = 5

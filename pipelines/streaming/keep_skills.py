@@ -34,8 +34,8 @@ from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules, Solution, solver_pool
 from pipelines.streaming.timers import set_timer
+from pipelines.table_files import write_file
 from pipelines.tables import to_bytes
-from pipelines.write import write_file
 
 LEDGER = "ledger.frame"
 SNAPSHOT_S = 120.0

@@ -1,6 +1,5 @@
 """What a stream is told: checked before anything runs."""
 
-import re
 from dataclasses import dataclass, field
 
 from pipelines.errors import InvalidSettingError
@@ -9,7 +8,6 @@ from pipelines.settings import LATE_RULES, AggregateSettings
 from schemas import TABLES
 
 STARTS_FROM = ("earliest", "latest")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MOST_SHARDS = 1024
 
 
@@ -99,15 +97,3 @@ def _feeds(sink: str, source: str) -> bool:
     """
     place, read = (text.partition("?")[0].rstrip("/") for text in (sink, source))
     return read == place or read in {f"{place}{sign}{name}" for sign in "./" for name in TABLES}
-
-
-def seconds_of(text: str, option: str) -> float:
-    """Reads ``30``, ``30s``, ``15m``, ``12h`` or ``7d``.
-
-    >>> seconds_of("7d", "--task-ttl"), seconds_of("1.5", "--task-ttl")
-    (604800.0, 1.5)
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smhd]?)\s*", text)
-    if found is None:
-        raise InvalidSettingError(f"{option} is {text!r}; it takes a time such as 30s, 15m, 12h or 7d.")
-    return float(found[1]) * _UNITS[found[2] or "s"]

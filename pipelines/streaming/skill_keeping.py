@@ -12,7 +12,7 @@ import pyarrow as pa
 import schemas
 from crowdcore.edges import EdgeCounts
 from pipelines.settings import AggregateSettings
-from pipelines.solve import Solved, add_intervals, solve
+from pipelines.solving import Solved, add_intervals, solve
 from pipelines.streaming.answering import BACKLOG_EVERY_S
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.ledger import Ledger

@@ -19,17 +19,17 @@ from pipelines.grouped import TaskShard
 from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
 from pipelines.prior import read_prior_skills
 from pipelines.run_folder import STATE, RunFolder
-from pipelines.score import score_shard
+from pipelines.scoring import score_shard
 from pipelines.settings import AggregateSettings, BatchSettings
-from pipelines.solve import Solved, solve
+from pipelines.solving import Solved, solve
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import SNAPSHOT, Marker
 from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.track import read_frame, state_path
+from pipelines.table_files import write_file, write_table
 from pipelines.worker_tables import edge_tables
-from pipelines.write import write_file, write_table
 
 _PAUSE_S = 0.2
 
@@ -38,8 +38,9 @@ def take(control: Control, output: str, *, output_format: str = "parquet", overw
     """Writes the state of the stream of a control folder as a run to `output`; returns its manifest."""
     described = control.described()
     clock = Clock()
+    aggregate = AggregateSettings.from_json(described["aggregate"])
     settings = BatchSettings(
-        (described["source"],), output, _aggregate_of(described), output_format=output_format, overwrite=overwrite
+        (described["source"],), output, aggregate, output_format=output_format, overwrite=overwrite
     )
     folder = RunFolder(output)
     folder.open(overwrite)
@@ -54,13 +55,6 @@ def take(control: Control, output: str, *, output_format: str = "parquet", overw
         folder.abandon()
         raise
     return manifest
-
-
-def _aggregate_of(described: dict[str, Any]) -> AggregateSettings:
-    known = dict(described["aggregate"])
-    known["classes"] = tuple(known["classes"])
-    known["class_prior"] = tuple((name, share) for name, share in known["class_prior"])
-    return AggregateSettings(**known)
 
 
 def _ask(control: Control, state: str, shards: int) -> None:

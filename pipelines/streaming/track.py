@@ -14,6 +14,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.blocks import LabelBlock
+from pipelines.late import LATE
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
     CLOCK,
@@ -33,8 +34,8 @@ from pipelines.streaming.envelopes import (
 )
 from pipelines.streaming.inbox import HELD, in_turn, seal
 from pipelines.streaming.kept import BAG, CELL, Kept
-from pipelines.streaming.tracking import LATE, TaskTracker, TrackRules
-from pipelines.write import write_file
+from pipelines.streaming.tracking import TaskTracker, TrackRules
+from pipelines.table_files import write_file
 
 MODEL_KEY = "model"
 RESIDUE = "residue.frame"

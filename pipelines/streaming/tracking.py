@@ -1,6 +1,5 @@
 """Tracking: the events of one shard in; what they change, what came too late and which tasks close out."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +9,12 @@ from numpy.typing import NDArray
 
 from pipelines.blocks import NO_TIME, LabelBlock, hash_texts
 from pipelines.frames import pack, unpack
+from pipelines.late import late_rejects
 from pipelines.streaming.envelopes import join, split
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import pack_change
-from pipelines.tables import reject_table, to_bytes
+from pipelines.tables import to_bytes
 
-LATE = "late-label"
 REMEMBERED = 10
 _SWEEPS = 16
 
@@ -90,7 +89,7 @@ class TaskTracker:
             late = self._late(block)
             n_late = int(late.sum())
             if n_late and self._rules.late == "reject":
-                rejects, block = to_bytes(_rejects(block, np.flatnonzero(late))), block.rows(~late)
+                rejects, block = to_bytes(late_rejects(block, np.flatnonzero(late))), block.rows(~late)
             elif n_late:
                 self._forget(block.rows(late))
                 n_late = 0
@@ -161,34 +160,3 @@ class TaskTracker:
             tracker._newest, tracker._clock, tracker._swept = note["newest"], note["clock"], note["swept"]
             tracker._watermarks = dict(note["watermarks"])
         return tracker
-
-
-def _rejects(block: LabelBlock, rows: NDArray[np.int64]) -> pa.Table:
-    late = block.rows(rows)
-    workers, classes = late.workers.to_pylist(), late.classes.to_pylist()
-    offset = np.arange(len(block))[rows] if late.offset is None else late.offset
-    time = np.full(len(late), NO_TIME) if late.time is None else late.time
-    gone = np.zeros(len(late), bool) if late.deleted is None else late.deleted
-    return reject_table(
-        [
-            {
-                "record": _shown(task, workers[worker], None if withdrawn else classes[label], int(at)),
-                "reason": LATE,
-                "detail": "The task was closed before this label arrived.",
-                "source": block.path,
-                "position": block.sequence + int(place),
-            }
-            for task, worker, label, at, place, withdrawn in zip(
-                late.task.to_pylist(), late.worker, late.label, time, offset, gone, strict=True
-            )
-        ]
-    )
-
-
-def _shown(task: str, worker: str, label: str | None, time_us: int) -> str:
-    """The event as JSON; one without a label withdraws one."""
-    record: dict[str, Any] = {"task": task, "worker": worker}
-    record |= {"op": "delete"} if label is None else {"label": label}
-    if time_us != NO_TIME:
-        record["submitted_at_us"] = time_us
-    return json.dumps(record, ensure_ascii=False)

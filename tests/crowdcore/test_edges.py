@@ -161,3 +161,19 @@ def test_a_class_whose_labels_are_taken_away_again_is_gone():
     assert (whole.classes, part.classes) == (("x", "y", "z"), ("x", "y"))
     assert whole.class_counts == {"x": 1, "y": 1, "z": 1}
     assert part != whole
+
+
+def test_few_pairs_are_added_as_many_are_also_where_only_agreements_change():
+    names = np.array(list("abcdef"), object)
+    pairs = [(i, j) for i in range(6) for j in range(i + 1, 6) if (i, j) != (4, 5)]
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    ones = np.ones(len(pairs), np.int64)
+    many = EdgeCounts(names, np.full(6, 9), np.full(6, 20), first, second, 3 * ones, ones, ("x",), 0, (54,))
+    zero = np.zeros(3, np.int64)
+    few = EdgeCounts(
+        names[[0, 4, 5]], zero, zero, np.array([0, 1]), np.array([1, 2]), np.array([0, 0]), np.array([1, 1]), ()
+    )
+    together = many + few
+    assert together == EdgeCounts.sum([few, many])  # few before many: by the general way
+    assert together.n_edges == many.n_edges + 1
+    assert many + few - few == many

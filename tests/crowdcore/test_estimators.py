@@ -124,6 +124,16 @@ def test_no_library_of_frames_is_imported_that_the_caller_did_not_bring():
     assert done.stdout.splitlines() == ["[]", "['polars']"]
 
 
+def test_what_only_one_method_needs_of_scipy_is_not_in_the_memory_of_the_others():
+    code = (
+        "import sys; from crowdcore.estimators import ProjectedGradient\n"
+        "ProjectedGradient().fit_predict([('t', 'a', 'x'), ('t', 'b', 'y'), ('s', 'a', 'x'), ('s', 'b', 'x')])\n"
+        "print(sorted({'scipy.optimize', 'scipy.special', 'scipy.stats'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]"]
+
+
 @every_method
 def test_before_fitting_there_are_no_results(name):
     method = BY_NAME[name]()

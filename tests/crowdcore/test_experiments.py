@@ -64,6 +64,32 @@ def test_only_the_pairs_of_the_graph_stay(trials):
     assert all(np.sum((ends == 11 * number + hub[number]).any(axis=0)) == 10 for number in range(3))
 
 
+def test_only_the_labels_that_are_named_stay(trials):
+    named = np.random.default_rng(5).random((trials.n_trials, trials.n_tasks, trials.n_workers)) < 0.4
+    kept = trials.only(named)
+    for number in range(trials.n_trials):
+        whole, part = trials.crowd(number), kept.crowd(number)
+        stays = named[number][whole.task, whole.worker]
+        assert np.array_equal(part.task, whole.task[stays])
+        assert np.array_equal(part.worker, whole.worker[stays])
+        assert np.array_equal(part.label, whole.label[stays])
+    assert np.array_equal(kept.truth, trials.truth)
+
+
+def test_in_reading_b_opt_dawid_skene_does_not_see_pairs_beside_the_star():
+    # Four workers know, the others guess. Around a hub that guesses no pair of the star tells who knows.
+    n_trials, n_tasks = 20, 300
+    skills = np.zeros((n_trials, fig1.N_WORKERS))
+    skills[:, [5, 6, 7, 8]] = 0.9
+    trials = draw_trials(np.ones((n_trials, n_tasks, fig1.N_WORKERS), bool), skills, np.random.default_rng(0))
+    seen = fig1.label_errors(trials, np.random.default_rng(1))["Opt-D&S"]
+    blind = fig1.star_errors(trials, np.full(n_trials, 2), np.random.default_rng(1))
+    assert seen.max() < 0.05
+    assert blind.mean() > 0.1
+    strong = fig1.star_errors(trials, np.full(n_trials, 5), np.random.default_rng(1))
+    assert strong.mean() < blind.mean() / 2
+
+
 def test_in_reading_a_a_task_goes_to_the_hub_and_a_leaf_or_to_the_triangle():
     assigned = fig1.one_edge_a_task(1, 20_000, np.random.default_rng(0))[0]
     sizes = assigned.sum(axis=1)
@@ -101,18 +127,23 @@ def test_the_error_of_pgd_falls_with_the_number_of_tasks(figure, setting):
 
 
 @pytest.mark.parametrize("tasks", ["100", "300"])
-def test_pgd_is_below_opt_dawid_skene_where_the_graph_is_sparse(figure, tasks):
-    table = figure["star (a), strong hub"]
+@pytest.mark.parametrize("setting", ["star (a), strong hub", "star (b), random hub", "star (b), strong hub"])
+def test_pgd_is_below_opt_dawid_skene_where_the_graph_is_sparse(figure, setting, tasks):
+    table = figure[setting]
     assert table.at(tasks, "PGD").mean() <= table.at(tasks, "Opt-D&S").mean()
 
 
 @pytest.mark.parametrize(("setting", "graph"), [(fig1.CLIQUE, "clique"), ("star (b), strong hub", "star")])
-def test_deviations_of_pgd_and_majority_are_within_30_percent_of_the_papers(figure, setting, graph):
+def test_deviations_of_pgd_majority_and_opt_dawid_skene_are_within_30_percent_of_the_papers(figure, setting, graph):
     table = figure[setting]
     noise = 1 / np.sqrt(2 * 100)  # relative standard error of a standard deviation of 100 trials
-    for method in ("PGD", "MV"):
+    for method in ("PGD", "MV", "Opt-D&S"):
         std = table.std[table.rows.index("300"), table.columns.index(method)]
         assert abs(std / fig1.PAPER_STD[graph]["300"][method] - 1) < 0.3 + 2 * noise
+
+
+def test_no_trial_of_opt_dawid_skene_is_turned_on_the_clique(figure):
+    assert figure[fig1.CLIQUE].at("300", "Opt-D&S").max() < 0.2
 
 
 def test_majority_vote_has_the_error_that_the_grid_of_skills_implies(figure):

@@ -20,13 +20,15 @@ ROW = st.tuples(
 )
 ROWS = st.lists(ROW, max_size=25)
 REPEATS = st.sampled_from(["last", "first", "error"])
+EVENTS = st.lists(st.tuples(ROW, st.booleans()), max_size=25)
 
 
-def group(rows, repeats="last", dtype=np.int64):
+def group(rows, repeats="last", dtype=np.int64, deleted=None):
     task, worker, label, time, position = np.array(rows, np.int64).reshape(-1, 5).T
     return group_labels(
         task.astype(dtype), worker.astype(dtype), label.astype(dtype),
-        n_tasks=N_TASKS, n_workers=N_WORKERS, n_classes=N_CLASSES, time=time, position=position, repeats=repeats,
+        n_tasks=N_TASKS, n_workers=N_WORKERS, n_classes=N_CLASSES, time=time, position=position, deleted=deleted,
+        repeats=repeats,
     )  # fmt: skip
 
 
@@ -97,6 +99,51 @@ def test_arrival_plays_no_part(rows_and_shuffled, repeats):
 @given(ROWS, REPEATS, st.sampled_from([np.int8, np.uint16, np.int32]))
 def test_narrow_codes_give_the_same_labels(rows, repeats, dtype):
     assert as_dictionary(group(rows, repeats, dtype).labels) == as_dictionary(group(rows, repeats).labels)
+
+
+def withdrawn_rows(events):
+    """Deletions, and labels that are not later than one of their task and worker."""
+    deletions = [(row[:2], row[3:]) for row, deleted in events if deleted]
+    return [
+        number
+        for number, (row, deleted) in enumerate(events)
+        if deleted or any(pair == row[:2] and moment >= row[3:] for pair, moment in deletions)
+    ]
+
+
+@given(EVENTS, REPEATS)
+def test_deletions_withdraw_what_is_not_later_and_the_rule_chooses_among_the_rest(events, repeats):
+    rows, deleted = [row for row, _ in events], [deleted for _, deleted in events]
+    grouped = group(rows, repeats, deleted=deleted)
+    gone = withdrawn_rows(events)
+    left = [number for number in range(len(rows)) if number not in gone]
+    kept, contradictions = keep_one([rows[number] for number in left], repeats)
+    assert as_dictionary(grouped.labels) == kept
+    assert grouped.contradictions.tolist() == [left[number] for number in contradictions]
+    assert (grouped.withdrawn.tolist(), grouped.n_deletions) == (gone, sum(deleted))
+    assert len(grouped.kept) + grouped.n_repeated + len(contradictions) + len(gone) == len(rows)
+    received = [0] * N_TASKS
+    for number, (task, *_) in enumerate(rows):
+        received[task] += not deleted[number] and number not in grouped.contradictions
+    assert grouped.n_received.tolist() == received
+
+
+@given(EVENTS)
+def test_with_the_rule_last_the_latest_event_decides(events):
+    latest = {}
+    for (task, worker, label, time, position), deleted in events:
+        moment = (time, position, deleted, label)
+        latest[task, worker] = max(latest.get((task, worker), moment), moment)
+    kept = {pair: label for pair, (_, _, deleted, label) in latest.items() if not deleted}
+    grouped = group([row for row, _ in events], deleted=[deleted for _, deleted in events])
+    assert as_dictionary(grouped.labels) == kept
+
+
+@given(ROWS, REPEATS)
+def test_where_no_row_is_a_deletion_nothing_changes(rows, repeats):
+    one, other = group(rows, repeats), group(rows, repeats, deleted=np.zeros(len(rows), bool))
+    assert one.kept.tolist() == other.kept.tolist()
+    assert one.n_received.tolist() == other.n_received.tolist()
 
 
 @pytest.mark.parametrize(("repeats", "label"), [("last", 1), ("first", 0)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crowdcore.experiments import graphs
-from crowdcore.experiments.theory import RECOVERED, smallest_eigenvalue, try_theory
+from crowdcore.experiments.theory import RECOVERED, judge_bound, smallest_eigenvalue, try_theory
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +52,21 @@ def test_lemma_2_fails_as_printed_and_holds_with_artanh(found):
 
 def test_lemma_3_the_two_losses_differ_by_a_constant(found):
     assert found.lemmas.loss_gap < 1e-12
+
+
+def test_the_bound_of_a_triangle_is_that_of_its_formula():
+    # N has three pairs of 10 tasks: ‖N‖_F = 10 √6, Q has the eigenvalues 40, 10, 10. Δ of .1 everywhere has ‖Δ‖₂ = .2.
+    counts, noises = 10.0 * graphs.clique(3), 0.1 * graphs.clique(3)
+    skills = np.array([0.5, 0.8, 0.9])
+    error, bound, _ = judge_bound(skills, skills + np.array([0.03, 0.0, 0.04]), counts, noises)
+    assert error == pytest.approx(0.05)
+    assert bound == pytest.approx(10 * np.sqrt(6) * 0.2 / (0.5**2 * 10))
+
+
+@pytest.mark.parametrize(("factor", "inside"), [(0.99, 1.0), (1.01, 0.0)])
+def test_the_ball_of_a_triangle_is_that_of_its_formula(factor, inside):
+    # 2 δ + δ² = σ_min / (6 d) = 10 / 120, by hand for the triangle of the test before.
+    radius = np.sqrt(13 / 12) - 1
+    skills = np.array([0.5, 0.8, 0.9])
+    moved = skills * (1 + factor * radius * np.array([1, 0, -1]))
+    assert judge_bound(skills, moved, 10.0 * graphs.clique(3), 0.1 * graphs.clique(3))[2] == inside

@@ -18,10 +18,10 @@ import schemas
 from crowdcore.edges import EdgeCounts
 from pipelines.blocks import LabelBlock
 from pipelines.grouped import group_blocks
-from pipelines.score import score_shard
+from pipelines.scoring import score_shard
 from pipelines.settings import AggregateSettings
 from pipelines.sinks.kafka import latest_rows
-from pipelines.solve import solve
+from pipelines.solving import solve
 from pipelines.streaming.control import Control
 
 SCORE = schemas.arrow_schema("score").names

@@ -19,9 +19,21 @@ def encoded(texts):
     return names, codes
 
 
+def surviving(rows):
+    """The labels that no later row of the same task and worker withdraws."""
+    gone = {}
+    for task, worker, label, time in rows:
+        if label is None:
+            gone[task, worker] = max(time, gone.get((task, worker), time))
+    return [row for row in rows if row[2] is not None and not row[3] <= gone.get(row[:2], row[3] - 1)]
+
+
 def aggregated(rows, gold=(), weights="identity", multiclass="one-coin"):
-    """{task: (label, probability, margin, score)} and {worker: (skill, low, high)} of (task, worker, label, time)."""
-    rows = [*rows, *((task, "", label, 0) for task, label in gold)]
+    """{task: (label, probability, margin, score)} and {worker: (skill, low, high)} of (task, worker, label, time).
+
+    A label that is None withdraws one.
+    """
+    rows = surviving([*rows, *((task, "", label, 0) for task, label in gold)])
     task, worker, label, time = zip(*rows, strict=True)
     tasks, t = encoded(task)
     workers, w = encoded(worker)

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import zstandard
 
 from pipelines.inputs import SUFFIXES, ending_of
-from pipelines.read import FORMATS
 from pipelines.sources import FilePart
+from pipelines.sources.formats import FORMATS
 from pipelines.texts import texts_of
 
 NAMES = ("task", "worker", "label")

@@ -30,6 +30,7 @@ def option_folders(path):
     folder_of(path / "seconds", header, [(*row, NOW_US // 1_000_000 + n) for n, row in enumerate(ROWS)])
     days = [("t", "w0", "c0", NOW_US), ("u", "w0", "c0", NOW_US + 2 * HOUR_US), ("t", "w1", "c1", NOW_US)]
     folder_of(path / "days", header, days[:1], days[1:2], days[2:])
+    folder_of(path / "many", header, *([(f"t{number}", "w0", "c0", NOW_US)] for number in range(16)))
     write_rows(path / "prior.csv", ("worker", "skill"), [("w0", -0.5)])
     assert run_command("aggregate", path / "labels", "--output", path / "run").code == 0
     return path

@@ -123,20 +123,21 @@ def test_folders_and_globs_are_read_and_wrong_paths_are_told(tmp_path, given):
 def test_every_reason_can_be_given_in_one_run(tmp_path):
     long = "x" * (MAX_BYTES + 1)
     lines = [
-        b"task,worker,label,time",
+        b"task,worker,label,time,op",
         *(
-            b",a,x,1",
-            b"t,,x,1",
-            b"t,a,,1",
-            b"t,a,z,1",
-            b"t,a,x,soon",
+            b",a,x,1,",
+            b"t,,x,1,",
+            b"t,a,,1,",
+            b"t,a,z,1,",
+            b"t,a,x,soon,",
+            b"t,a,x,1,undo",
             b"t,a",
-            b"\xff,a,x,1",
-            b"t,\xff,x,1",
-            b"t,a,\xff,1",
+            b"\xff,a,x,1,",
+            b"t,\xff,x,1,",
+            b"t,a,\xff,1,",
         ),
-        *(line.encode() for line in (f"{long},a,x,1", f"t,{long},x,1", f"t,a,{long},1")),
-        *(b"t,a,x,1", b"t,a,y,2", b"u,b,x,1"),
+        *(line.encode() for line in (f"{long},a,x,1,", f"t,{long},x,1,", f"t,a,{long},1,")),
+        *(b"t,a,x,1,", b"t,a,y,2,", b"u,b,x,1,"),
     ]
     parquet = bytearray(parquet_bytes(GOOD, compression="gzip"))
     parquet[4:40] = b"\xff" * 36

@@ -93,7 +93,7 @@ def test_a_label_lost_on_the_way_fails_the_run_and_leaves_nothing(labels, tmp_pa
         return found
 
     monkeypatch.setattr(manifest, "read_json", lossy)
-    with pytest.raises(RunError, match="7 labels were read, but 5 used, 0 repeated and 1 rejected"):
+    with pytest.raises(RunError, match="7 labels were read, but 5 used, 0 repeated, 1 rejected and 0 withdrawn"):
         batch.run(BatchSettings((labels,), str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
 
@@ -178,10 +178,10 @@ def test_the_order_in_which_classes_are_given_decides_nothing(labels, tmp_path):
     assert one == other
 
 
-@pytest.mark.parametrize("lost", ["labels_used", "gold_used", "scores", "rows"])
+@pytest.mark.parametrize("lost", ["labels_used", "labels_withdrawn", "gold_used", "scores", "rows"])
 def test_counts_that_do_not_add_up_are_refused(lost):
-    counts = {"labels_read": 3, "labels_used": 3, "labels_repeated": 0, "labels_rejected": 0, "tasks": 2, "scores": 2}
-    counts |= {"gold_read": 1, "gold_used": 1}
+    counts = {"labels_read": 5, "labels_used": 3, "labels_repeated": 0, "labels_rejected": 0, "tasks": 2, "scores": 2}
+    counts |= {"gold_read": 1, "gold_used": 1, "labels_withdrawn": 2}
     rows = {"scores/part-00000.parquet": 2}
     manifest.check_balance(counts, rows)
     if lost == "rows":

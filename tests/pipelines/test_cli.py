@@ -74,7 +74,11 @@ def test_help_loads_no_heavy_library():
     ("argv", "sentence"),
     [
         (["agregate"], "'agregate' is no command of crowdbeam; did you mean aggregate?"),
-        (["x"], "'x' is no command of crowdbeam; there are aggregate, stream, simulate, evaluate, compare, reproduce."),
+        (
+            ["x"],
+            "'x' is no command of crowdbeam; "
+            "there are aggregate, stream, nightly, ledger, load, simulate, evaluate, compare, reproduce.",
+        ),
         (["aggregate"], "The following arguments are required: INPUT, --output. Try `crowdbeam aggregate --help`."),
         (["aggregate", "--wieghts", "x"], "--wieghts is no option of crowdbeam or Beam; did you mean --weights?"),
         (

@@ -237,7 +237,7 @@ def test_memory_is_that_of_the_method_and_not_of_the_process_that_started_it(fil
         (("--limit", "nan"), "--limit is nan; it takes a number of seconds above 0."),
         (("--limit", "soon"), "--limit is 'soon'; it takes a number."),
         (("--seed", "-1"), "--seed is -1; it takes a number of at least 0."),
-        (("--columns", "x=y"), "--columns is 'x'; it takes task, worker, label, time."),
+        (("--columns", "x=y"), "--columns is 'x'; it takes task, worker, label, time, op."),
         (("--input-format", "xml"), "--input-format is 'xml'; it takes auto"),
     ],
 )

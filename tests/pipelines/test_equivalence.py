@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from oracle import aggregated, checksum, table
@@ -22,7 +23,7 @@ def ragged(prefix, number):
 
 @pytest.fixture(scope="module")
 def rows():
-    """A crowd of three classes with repeats; and beside it a bipartite pair, and a worker alone."""
+    """A crowd of three classes with repeats and withdrawals; and beside it a bipartite pair, and a worker alone."""
     crowd = simulate_crowd(n_tasks=1500, n_workers=60, labels_per_task=4, n_classes=3, rng=np.random.default_rng(7))
     moment = random.Random(3)
     names = ["no", "ÿes", "may,be"]
@@ -31,6 +32,8 @@ def rows():
         for t, w, y in zip(crowd.task.tolist(), crowd.worker.tolist(), crowd.label.tolist(), strict=True)
     ]
     found += [(task, worker, moment.choice(names)) for task, worker, _ in moment.sample(found, 300)]
+    found += [(task, worker, None) for task, worker, _ in moment.sample(found, 300)]
+    found += [(found[0][0], worker, None) for worker in {worker for task, worker, _ in found if task == found[0][0]}]
     found += [(f"pair{k}", side, "no") for k in range(9) for side in ("left", "right")]
     found += [("lonely", "hermit", "ÿes")]
     return [(*row, at) for row, at in zip(found, moment.sample(range(10**9), len(found)), strict=True)]
@@ -48,6 +51,8 @@ def write(folder, rows, files=1, seed=None):
     for number in range(files):
         columns = zip(*rows[number::files], strict=True)
         part = pa.table(dict(zip(("task", "worker", "label", "time"), map(list, columns), strict=True)))
+        if part["label"].null_count:
+            part = part.append_column("op", pc.if_else(part["label"].is_null(), "delete", None))
         pq.write_table(part, folder / f"part-{number}.parquet", row_group_size=777)
     return str(folder)
 

@@ -221,6 +221,22 @@ def _(both):
     assert both.without.out
 
 
+@case("--fail-if", given=("--classes", "c0,c1", "--fail-if", "rejects-share>0.01"), without=("--classes", "c0,c1"))
+def _(both):
+    strangers = sum(label == "c2" for _, _, label in ROWS)
+    assert (both.without.code, both.without.manifest["gates"]) == (0, [])
+    assert both.given.code == 11
+    assert both.given.manifest["gates"] == [
+        {"gate": "rejects-share", "limit": 0.01, "value": strangers / len(ROWS), "tripped": True}
+    ]
+
+
+@case("--lineage", given=("--lineage", "{}/event.json"))
+def _(both):
+    event = json.loads((both.folder / "event.json").read_text("utf-8"))
+    assert event["run"]["runId"].replace("-", "") == both.given.manifest["run_id"]
+
+
 @case("--method", given=("--method", "majority"))
 def _(both):
     assert set(both.without.column("scores", "task", "model").values()) == {"one-coin"}

@@ -160,3 +160,22 @@ def test_every_reason_in_the_code_is_among_the_reasons():
     found = set(re.findall(r'"((?:missing|malformed|too-long|unreadable|contradicting|label-not)-[a-z-]+)"', written))
     assert found <= EVENT_REASONS
     assert {"contradicting-repeat", "unreadable-rest", "unreadable-block", "malformed-record"} <= found
+
+
+def test_a_withdrawal_needs_no_label_and_an_unknown_op_is_rejected():
+    names = ("task", "worker", "label", "op")
+    rows = [("t", "a", "x", ""), ("t", "b", None, "delete"), ("t", "c", "?", "delete"), ("t", "d", "x", "undo")]
+    parsed = parse_chunk(chunk_of([*rows, ("t", "e", "y", "label"), ("t", "f", "", None)], names), FILE, ("x", "y"))
+    assert parsed.block.deleted.tolist() == [False, True, True, False]
+    assert (parsed.block.workers.to_pylist(), parsed.block.classes.to_pylist()) == (["a", "b", "c", "e"], ["x", "y"])
+    assert [(reject["reason"], reject["position"]) for reject in rejects_of(parsed)] == [
+        ("unknown-op", 3),
+        ("missing-label", 5),
+    ]
+    only_labels = parse_chunk(chunk_of([("t", "a", "x", "label"), ("t", "b", "y", None)], names), FILE)
+    assert only_labels.block.deleted is None
+
+
+def test_gold_cannot_be_withdrawn():
+    chunk = chunk_of([("t", "x", "delete")], ("task", "label", "op"))
+    assert parse_chunk(chunk, Origin(0, "gold.csv", "gold")).block.deleted is None

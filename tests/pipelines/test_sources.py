@@ -19,8 +19,8 @@ from source_files import (
 )
 
 from pipelines.inputs import SUFFIXES, ending_of
-from pipelines.read import FORMATS
 from pipelines.sources import FilePart, as_array, is_damage, parquet
+from pipelines.sources.formats import FORMATS
 from pipelines.sources.storage import open_stream
 from pipelines.texts import texts_of
 

@@ -97,7 +97,7 @@ def _(without, given):
     assert max(size for _, size in given.blocks) == 50
 
 
-@case("--readers", given=("--readers", "3"), without=("--readers", "1"), source="days")
+@case("--readers", given=("--readers", "3"), without=("--readers", "1"), source="many")
 def _(without, given):
     assert {reader for reader, _ in without.blocks} == {0}
     assert given.plan.track.n_readers == given.plan.source.n_readers == 3

@@ -20,7 +20,7 @@ from pipelines.sources.endless import source_of
 from pipelines.streaming.control import Control, owned
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger, pack_change
-from pipelines.write import write_file
+from pipelines.table_files import write_file
 
 OF_SNAPSHOTS, ON_KAFKA, ON_PRISM = {}, {}, {}
 

@@ -13,6 +13,7 @@ from pipelines.commands.aggregate import build_parser as aggregate_parser
 from pipelines.commands.model_options import add_model_options
 from pipelines.commands.stream import build_parser
 from pipelines.events import EVENT_REASONS
+from pipelines.late import LATE
 from pipelines.records import REASONS
 from pipelines.streaming import desk, rows, supervise, tracking
 from pipelines.streaming.answering import AnswerRules
@@ -50,7 +51,7 @@ def names_in(cell):
 def test_every_reason_of_a_stream_is_on_the_page_with_a_meaning_and_a_remedy():
     rows = table_after("## Rejects")
     listed = [names_in(row[0])[0] for row in rows]
-    assert sorted(listed) == sorted((EVENT_REASONS - REASONS) | {tracking.LATE})
+    assert sorted(listed) == sorted((EVENT_REASONS - REASONS) | {LATE})
     assert all(meaning and remedy for _, meaning, remedy in rows)
 
 

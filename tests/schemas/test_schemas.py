@@ -26,13 +26,19 @@ EXAMPLES = {
         "identified": True, "sigma_min": 1.5, "verdict": "v", "fix": "", "example_worker": "w",
     },
     "reject": {"record": "{}", "reason": "missing-task", "detail": "d", "source": "f", "position": 7},
+    "loaded": {"run_id": "r", "version": 7},
+    "loaded_run": {
+        "run_id": "r", "ledger": "l", "version": 7, "whole": False, "labels_read": 10, "labels_used": 7,
+        "labels_repeated": 2, "labels_rejected": 1, "labels_withdrawn": 0, "scores": 3, "skills": 2, "edges": 1,
+        "rejects": 1, "started_at_us": 1, "finished_at_us": 2, "loaded_at_us": 3,
+    },
     "revision": {"model_version": 3, "revision": 4, "closed": True},
     "manifest": {
         "format_version": 1, "run_id": "r", "started_at_us": 1, "finished_at_us": 2,
         "inputs": [{"path": "p", "role": "labels", "format": "csv", "size_bytes": 1, "checksum": "c"}],
         "settings": {"a": "b"}, "versions": {"a": "b"}, "counts": {"a": 1}, "classes": ["no", "yes"],
         "fit": {"a": "b"}, "timings_s": {"a": 0.5},
-        "outputs": [{"path": "p", "size_bytes": 1, "rows": 1}],
+        "outputs": [{"path": "p", "size_bytes": 1, "rows": 1}], "gates": [],
     },
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ from crowdcore.baselines.dawid_skene import (
     skills_of,
     vote_shares,
 )
+from crowdcore.baselines.gold_dawid_skene import dawid_skene_with_gold
 from crowdcore.baselines.one_coin import one_coin_dawid_skene
 from crowdcore.baselines.opt_dawid_skene import opt_dawid_skene
 from crowdcore.confusion import pgd_confusion
@@ -225,3 +226,36 @@ def test_options_change_the_outcome_and_are_checked():
         dawid_skene(labels, smoothing=0.0)
     with pytest.raises(InvalidLabelsError, match="200 tasks and 3 classes"):
         dawid_skene(labels, start=np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("additive", [False, True])
+def test_a_task_without_labels_has_no_part_in_the_class_frequencies(additive):
+    rng = np.random.default_rng(11)
+    task, worker, label = np.repeat(np.arange(30), 4), np.tile(np.arange(4), 30), (rng.random(120) < 0.2).astype(int)
+    options = {"smoothing": 0.5, "additive": additive, "n_rounds": 3}
+    few, many = (
+        dawid_skene(group_labels(task, worker, label, n_tasks=n, n_workers=4, n_classes=2).labels, **options)
+        for n in (30, 90)
+    )
+    assert np.array_equal(few.prior, many.prior)
+    assert np.array_equal(few.probabilities, many.probabilities[:30])
+
+
+def test_added_smoothing_is_added_to_the_class_totals_too():
+    crowd = group_labels([0, 1, 2], [0, 0, 0], [0, 0, 1], n_tasks=3, n_workers=1, n_classes=2).labels
+    start = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    found = dawid_skene(crowd, start=start, smoothing=1e6, additive=True, n_rounds=1)
+    assert np.allclose(found.prior, 0.5, atol=1e-5)
+    assert not np.allclose(dawid_skene(crowd, start=start, smoothing=1e-6, n_rounds=1).prior, 0.5, atol=0.1)
+
+
+def test_without_known_answers_the_loss_with_gold_is_that_without():
+    rng = np.random.default_rng(12)
+    task, worker, label = np.repeat(np.arange(30), 5), np.tile(np.arange(5), 30), rng.integers(0, 3, 150)
+    labels = group_labels(task, worker, label, n_tasks=30, n_workers=5, n_classes=3).labels
+    plain, golden = dawid_skene(labels, n_rounds=8), dawid_skene_with_gold(labels, np.full(30, -1), n_rounds=8)
+    assert np.allclose(plain.loss_history, golden.loss_history, atol=1e-6)
+    known = dawid_skene_with_gold(labels, np.zeros(30, np.int64), n_rounds=1)
+    shares = np.stack([np.bincount(label[worker == w], minlength=3) / 30 for w in range(5)])
+    by_hand = -np.mean(np.log(shares[worker, label]))  # all tasks of one class: no entropy, no doubt about the class
+    assert known.loss_history[0] == pytest.approx(by_hand, abs=1e-6)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crowdcore.baselines.dawid_skene import dawid_skene
+from crowdcore.baselines.dawid_skene import dawid_skene, e_step
 from crowdcore.baselines.opt_dawid_skene import draw_groups, opt_dawid_skene, spectral_confusion
 from crowdcore.labels import group_labels
 from crowdcore.simulate import simulate_crowd
@@ -91,6 +91,37 @@ def test_other_class_codes_give_the_same_answers():
     plain, turned = (opt_dawid_skene(each, rng=np.random.default_rng(9)) for each in (labels, other))
     assert np.mean(plain.answer == truth) > 0.9
     assert np.array_equal(classes[plain.answer], turned.answer)
+
+
+def test_a_group_that_is_mostly_wrong_does_not_turn_the_answers():
+    # Of eleven workers four are worse than guessing; some of the groups drawn are made of these and few others.
+    right = (1 + np.linspace(-0.3, 0.8, 11)) / 2
+    true = np.stack([np.stack([right, 1 - right], axis=1), np.stack([1 - right, right], axis=1)], axis=1)
+    even = np.array([0.5, 0.5])
+    errors, turned = [], 0
+    for seed in range(100):
+        labels, truth = full_crowd(true, even, 300, seed)
+        errors.append(np.mean(opt_dawid_skene(labels, rng=np.random.default_rng(seed)).answer != truth))
+        rng = np.random.default_rng(seed)
+        start = spectral_confusion(labels, draw_groups(labels, rng), rng)
+        if start is not None:
+            by_groups = dawid_skene(labels, start=e_step(labels, start, even), n_rounds=10, smoothing=0.1, prior=even)
+            turned += np.mean(by_groups.answer != truth) > 0.5
+    assert turned > 0  # else these crowds show nothing
+    assert max(errors) < 0.15
+
+
+def test_other_names_leave_everything_else_as_it_was():
+    right = (1 + np.linspace(-0.3, 0.8, 11)) / 2
+    true = np.stack([np.stack([right, 1 - right], axis=1), np.stack([1 - right, right], axis=1)], axis=1)
+    labels, _ = full_crowd(true, [0.5, 0.5], 300, seed=0)
+    found = opt_dawid_skene(labels, rng=np.random.default_rng(0))
+    flipped = group_labels(labels.task, labels.worker, 1 - labels.label, n_tasks=300, n_workers=11, n_classes=2).labels
+    other = opt_dawid_skene(flipped, rng=np.random.default_rng(0))
+    assert np.allclose(found.probabilities, other.probabilities[:, ::-1], atol=1e-6)
+    assert np.allclose(found.confusion, other.confusion[:, ::-1, ::-1], atol=1e-6)
+    assert np.allclose(found.skills, other.skills, atol=1e-6)
+    assert found.skills.mean() > 0
 
 
 def test_rounds_and_tolerance_are_heeded():

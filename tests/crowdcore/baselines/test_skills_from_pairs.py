@@ -1,8 +1,12 @@
 """DDKR and the triangle estimator on pair counts whose skills are known exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from crowdcore.baselines import triangle
 from crowdcore.baselines.ddkr import ddkr_skills
 from crowdcore.baselines.triangle import triangle_skills
 from crowdcore.edges import EdgeCounts
@@ -63,6 +67,50 @@ def test_triangle_takes_the_pair_with_the_most_evidence_not_the_one_with_one_com
     size = np.full(4, 10**6)
     edges = EdgeCounts(names, size, size * 0, first, second, common, common * (1 + agreed) / 2, ("n", "y"))
     assert triangle_skills(edges)[0] == pytest.approx(np.sqrt(0.6 * 0.54 / 0.4))
+
+
+@pytest.mark.parametrize("first_edges", [1, 4, 64])
+def test_the_best_triangle_of_every_worker_is_that_of_a_search_through_all(first_edges, monkeypatch):
+    monkeypatch.setattr(triangle, "_FIRST_EDGES", first_edges)
+    rng = np.random.default_rng(3)
+    pairs = [(i, j) for i in range(14) for j in range(i + 1, 14) if rng.random() < 0.5]
+    edges = noiseless(rng.uniform(-0.9, 0.9, 14), pairs, n_common=rng.integers(1, 400, len(pairs)))
+    agreed = 2 * edges.n_agree / edges.n_common - 1
+    common = dict(zip(pairs, edges.n_common, strict=True))
+    shared = {**common, **{(j, i): n for (i, j), n in common.items()}}
+    table = sp.csr_array(sp.coo_array((list(shared.values()), tuple(np.array(list(shared)).T)), shape=(14, 14)))
+    found = triangle.best_triangles(edges, agreed, table)
+    for worker in range(14):
+        scores = [
+            abs(agreed[at]) * np.sqrt(min(shared[worker, j], shared[worker, k], shared[j, k]))
+            if (worker, j) in shared and (worker, k) in shared
+            else 0.0
+            for at, (j, k) in enumerate(pairs)
+        ]
+        assert found[worker] == (int(np.argmax(scores)) if max(scores) > 0 else -1)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_firmest_worker_may_be_the_one_who_is_worse_than_guessing(name):
+    skills = np.array([-0.9, 0.6, 0.5, 0.7])
+    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    assert np.max(np.abs(ESTIMATORS[name](noiseless(skills, pairs)) - skills)) < 1e-7
+
+
+@pytest.mark.parametrize("loss", ["counts", "plain"])
+def test_the_sign_of_ddkr_goes_by_labels_not_by_heads(loss):
+    skills = np.array([0.8, -0.5, -0.6])
+    edges = noiseless(skills, [(0, 1), (0, 2), (1, 2)])
+    busy = replace(edges, n_labels=np.array([10**6, 10**4, 10**4]))
+    assert np.max(np.abs(ddkr_skills(busy, loss=loss) - skills)) < 1e-7
+    assert np.max(np.abs(ddkr_skills(edges, loss=loss) + skills)) < 1e-7  # as many labels each: the two are right
+
+
+def test_a_worker_without_peers_gets_the_mean_of_the_others_by_their_labels():
+    skills = np.array([0.9, 0.6, 0.3, 0.0])
+    edges = noiseless(skills, [(0, 1), (0, 2), (1, 2)])
+    edges = replace(edges, n_labels=np.array([3 * 10**6, 10**6, 10**6, 10**6]))
+    assert ddkr_skills(edges)[3] == pytest.approx((3 * 0.9 + 0.6 + 0.3) / 5)
 
 
 def test_no_triangle_within_reach_means_a_skill_of_zero():

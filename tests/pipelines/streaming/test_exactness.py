@@ -9,9 +9,9 @@ from in_process import Stream
 import schemas
 from crowdcore.edges import EdgeCounts
 from pipelines.grouped import group_blocks
-from pipelines.score import score_shard
+from pipelines.scoring import score_shard
 from pipelines.settings import AggregateSettings
-from pipelines.solve import solve
+from pipelines.solving import solve
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.skill_keeping import SkillRules
 

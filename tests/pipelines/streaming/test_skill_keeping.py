@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from histories import Event, block_of
 
-from pipelines.solve import Solved
+from pipelines.solving import Solved
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import pack_change
 from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules

@@ -7,9 +7,10 @@ import pytest
 from histories import Event, block_of, cut, random_events
 from test_label_table import edges_of
 
+from pipelines.late import LATE
 from pipelines.sources.unbounded import CAUGHT_UP
 from pipelines.streaming.ledger import Ledger
-from pipelines.streaming.tracking import LATE, REMEMBERED, TaskTracker, TrackRules
+from pipelines.streaming.tracking import REMEMBERED, TaskTracker, TrackRules
 from pipelines.tables import from_bytes
 
 TTL = 160

@@ -1,0 +1,34 @@
+"""Options for schedulers, which commands share: gates with exit codes, and an account for a catalog of lineage."""
+
+import sys
+from collections.abc import Sequence
+
+from pipelines.arguments import CommandParser
+from pipelines.gates import KINDS, GateResult, codes_table, exit_code_of
+
+
+def add_gate_options(parser: CommandParser) -> None:
+    """The group "for schedulers"."""
+    add = parser.add_argument_group("for schedulers").add_argument
+    names = ", ".join(kind.form for kind in KINDS)
+    gate = f"end with an exit code of its own if: {names}; in quotes; may be given several times (default: none)"
+    add("--fail-if", metavar="GATE", action="append", default=[], help=gate)
+    lineage = "write the run as an OpenLineage event, JSON, to this file (default: none)"
+    add("--lineage", metavar="FILE", default="", help=lineage)
+
+
+def gate_codes() -> str:
+    """The lines of --help that tell the exit codes of the gates.
+
+    >>> print(gate_codes().splitlines()[-1])
+       20  no-new-labels: no label changed anything
+    """
+    return "\n".join(f"{code:>5}  {form}: {trips}" for code, form, trips in codes_table())
+
+
+def tell_gates(results: Sequence[GateResult], after: str) -> int:
+    """Says on standard error which gates have tripped, each in a line that ends with `after`; gives the exit code."""
+    for result in results:
+        if result.tripped:
+            sys.stderr.write(f"crowdbeam: {result.sentence} {after}\n")
+    return exit_code_of(results)

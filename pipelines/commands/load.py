@@ -1,0 +1,138 @@
+"""`crowdbeam load`: a finished run into warehouses, exactly once."""
+
+import json
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipelines.arguments import CommandParser
+from pipelines.errors import InvalidSettingError, RunError
+from pipelines.terminal import Block, Facts, Grid, Notes, show_blocks, write_out
+
+if TYPE_CHECKING:
+    from pipelines.sinks.warehouse import LoadedRun, Warehouse
+
+SUMMARY = "Load a finished run into warehouses, exactly once."
+TAKES_BEAM_OPTIONS = False
+LOADED, THERE, FAILED = "loaded", "there already", "failed"
+_EPILOG = """\
+examples:
+  crowdbeam load run --to postgresql://me@localhost:5432/crowd
+  crowdbeam load run --to duckdb:crowd.duckdb --to 'archive?format=avro'
+
+Warehouses (docs/warehouses.md):
+  postgresql://USER@HOST:PORT/DATABASE[?schema=NAME]
+  duckdb:PATH[?schema=NAME]
+  iceberg://CATALOG/NAMESPACE
+  bigquery://PROJECT/DATASET[?location=EU]
+  DIR[?format=parquet|avro|csv|jsonl], one run folder a run
+
+A run that is there already changes nothing: after a crash, load it again.
+Passwords come from the environment or the warehouse's own configuration.
+
+exit codes:
+    0  done: every warehouse holds the run
+    1  a warehouse did not take it; the others did
+    2  bad usage, settings or inputs; nothing was loaded
+  130  interrupted (Ctrl-C), 143 ended (SIGTERM)
+"""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What became of a run in one warehouse.
+
+    Attributes:
+        to: the warehouse.
+        status: `LOADED`, `THERE` or `FAILED`.
+        rows: the rows written, by table.
+        seconds: how long it took.
+        error: why it failed.
+    """
+
+    to: str
+    status: str
+    rows: Mapping[str, int]
+    seconds: float
+    error: str = ""
+
+
+def build_parser() -> CommandParser:
+    """What the command takes."""
+    parser = CommandParser(
+        prog="crowdbeam load",
+        usage="crowdbeam load RUN --to WAREHOUSE [--to WAREHOUSE ...] [--json]",
+        description=SUMMARY,
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument_group("input").add_argument
+    add("run", metavar="RUN", help="the folder of a finished run, or of a stream's snapshot")
+    add = parser.add_argument_group("output").add_argument
+    add("--to", metavar="WAREHOUSE", action="append", required=True, help="where it is loaded; may be given again")
+    add("--json", action="store_true", help="print one JSON object, for machines, and nothing else (default: tables)")
+    return parser
+
+
+def run(args: Namespace, beam_args: Sequence[str]) -> int:
+    """Loads, and shows what was loaded."""
+    from pipelines.sinks.loads import loaded_run_of
+    from pipelines.sinks.warehouses import warehouse_of
+
+    loaded = loaded_run_of(args.run)
+    warehouses = {str(one): one for one in map(warehouse_of, args.to)}
+    if len(warehouses) < len(args.to):
+        raise InvalidSettingError("--to names a warehouse twice; name each once.")
+    for one in warehouses.values():
+        one.check()
+        _refuse_gap(one, loaded)
+    loadings = [_load(one, loaded) for one in warehouses.values()]
+    if args.json:
+        write_out(json.dumps(_as_json(loaded, loadings), ensure_ascii=False))
+    else:
+        show_blocks(list(_blocks(loaded, loadings)))
+    failures = [one.error for one in loadings if one.error]
+    if failures:
+        raise RunError(" ".join(failures))
+    return 0
+
+
+def _refuse_gap(warehouse: "Warehouse", run: "LoadedRun") -> None:
+    """A run that holds what changed is of use only where the version before it was loaded."""
+    last = run.version if run.whole else warehouse.last_version(run.ledger)
+    if last < run.version - 1:
+        raise InvalidSettingError(
+            f"{warehouse} holds version {last} of ledger {run.ledger}, and {run.path} what changed from version "
+            f"{run.version - 1} to {run.version}. Load the runs between them first, in their order."
+        )
+
+
+def _load(warehouse: "Warehouse", run: "LoadedRun") -> Loading:
+    began = time.perf_counter()
+    rows: Mapping[str, int] = {}
+    status, sentence = FAILED, ""
+    try:
+        rows = warehouse.load(run)
+        status = LOADED if rows else THERE
+    except RunError as error:
+        sentence = str(error)
+    return Loading(str(warehouse), status, rows, round(time.perf_counter() - began, 3), sentence)
+
+
+def _blocks(run: "LoadedRun", loadings: Sequence[Loading]) -> Iterator[Block]:
+    facts = [("run", run.run_id), ("holds", "every answer" if run.whole else "what changed")]
+    if run.ledger:
+        facts.append(("ledger", f"{run.ledger}, version {run.version:,}"))
+    yield Facts(run.path, tuple(facts))
+    for one in loadings:
+        if one.rows:
+            rows = tuple((name, f"{n:,}") for name, n in one.rows.items())
+            yield Grid(f"Loaded in {one.seconds:.1f} s into {one.to}", ("table", "rows"), rows)
+        elif one.status == THERE:
+            yield Notes(one.to, ("The run is there already; nothing was changed.",))
+
+
+def _as_json(run: "LoadedRun", loadings: Sequence[Loading]) -> dict[str, Any]:
+    known = {"path": run.path, "run_id": run.run_id, "ledger": run.ledger, "version": run.version, "whole": run.whole}
+    return {**known, "warehouses": [vars(one) for one in loadings]}

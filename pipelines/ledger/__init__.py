@@ -1,0 +1,1 @@
+"""The ledger of nightly runs: labels, counts and skills kept between nights, version by version."""

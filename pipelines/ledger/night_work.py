@@ -1,0 +1,268 @@
+"""The work of a night: the next version of a ledger, and the run that tells what has changed."""
+
+import hashlib
+import io
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from crowdcore.edges import EdgeCounts
+from pipelines.blocks import NO_TIME
+from pipelines.gates import check_gates, facts_of, skill_drift
+from pipelines.inputs import InputFile, InputPlan, checksum_of
+from pipelines.ledger.counts_file import KeptCounts, changed_edges
+from pipelines.ledger.night import (
+    ChangedShard,
+    OpenLedger,
+    ReadNight,
+    lost_answers,
+    newest_time,
+    read_night,
+    score_state,
+    solve_night,
+    track_night,
+)
+from pipelines.ledger.night_run import RunWriter, write_model, write_scores
+from pipelines.ledger.night_settings import NightSettings
+from pipelines.ledger.segments import all_states, pack_state
+from pipelines.ledger.task_state import TaskState, joined
+from pipelines.ledger.tracking import NightRules, is_among
+from pipelines.ledger.versions import FORMAT_VERSION, KeptFile, KeptSegment, Version, name_of
+from pipelines.manifest import Clock
+from pipelines.prior import prior_files, read_prior_skills
+from pipelines.run_tables import read_table
+from pipelines.sinks.loads import LEDGER, VERSION, WHOLE
+from pipelines.solving import Solved
+
+_TOLD = ("time_unit", "task_ttl_us", "rescore", "warm_start", "keep", "lineage")
+_LABELS_PER_SHARD, _MOST_SHARDS, _FEWEST_SHARDS = 320_000, 4096, 16
+
+
+@dataclass
+class NightWork:
+    """One night's work on a ledger.
+
+    Attributes:
+        settings: what was asked for.
+        ledger: as it is before the night.
+        plan: the inputs that are new.
+        checksums: of those.
+        loaded: the last version of the ledger that a warehouse holds. It is later than the ledger's own when the ledger
+            was restored from a copy: the night then gets a later number, and gives everything anew.
+    """
+
+    settings: NightSettings
+    ledger: OpenLedger
+    plan: InputPlan
+    checksums: Mapping[InputFile, str]
+    loaded: int = 0
+
+    def run(self, clock: Clock, inputs: Mapping[str, int]) -> tuple[Version, dict[str, Any]]:
+        """Does the night's work; nobody sees it before the version is published."""
+        settings, last = self.settings, self.ledger.version
+        closed_before = last.closed_before_us if last else NO_TIME
+        classes, may_reject = settings.aggregate.classes, closed_before != NO_TIME
+        read = read_night(self.plan.parts, classes, settings.time_unit, self._shards, may_reject)
+        clock.lap("read")
+        shards, change = track_night(self.ledger, read, NightRules(closed_before, clock.started_at_us))
+        clock.lap("count agreements")
+        prior = read_prior_skills(settings.batch.prior_skills)
+        kept = self.ledger.counts()
+        solved = solve_night(kept, change, settings.aggregate, prior, settings.warm_start)
+        clock.lap("solve")
+        writer = RunWriter(self.ledger.folder.at("runs", name_of(self._number)), settings.batch.output_format)
+        clock_us = max(newest_time(shards), last.clock_us if last else NO_TIME)
+        closing = self._closing(closed_before, clock_us)
+        closed = self._write_run(writer, read, shards, change, solved, (closed_before, closing))
+        clock.lap("score")
+        version = replace(
+            self._version(shards, solved, inputs), clock_us=clock_us, closed_before_us=closing, closed=closed
+        )
+        manifest = self._manifest(writer, solved, version, clock)
+        return replace(version, counts=manifest["counts"]), manifest
+
+    @property
+    def _number(self) -> int:
+        return max(self.ledger.version.number, self.loaded) + 1 if self.ledger.version else 1
+
+    @property
+    def _shards(self) -> int:
+        if self.ledger.version:
+            return self.ledger.version.shards
+        by_size = -(-self.plan.n_labels // _LABELS_PER_SHARD)
+        return self.settings.shards or min(_MOST_SHARDS, max(_FEWEST_SHARDS, by_size))
+
+    @property
+    def _is_whole(self) -> bool:
+        last = self.ledger.version
+        return self.settings.rescore == "all" or last is None or self.loaded > last.number
+
+    def _closing(self, closed_before: int, clock_us: int) -> int:
+        """Tasks whose latest event is older than this are closed when the night is over."""
+        ttl = self.settings.task_ttl_us
+        return max(closed_before, clock_us - ttl) if ttl and clock_us != NO_TIME else closed_before
+
+    def _write_run(
+        self,
+        writer: RunWriter,
+        read: ReadNight,
+        shards: Sequence[ChangedShard],
+        change: EdgeCounts,
+        solved: Solved,
+        span: tuple[int, int],
+    ) -> dict[str, int]:
+        """Writes the tables; returns the verdicts on closed tasks."""
+        writer.counts.update(read.counts)
+        for one in shards:
+            writer.counts.update(one.tracked.counts)
+        closed = Counter(self.ledger.version.closed if self.ledger.version else {})
+        write_scores(writer, self._scored(shards, solved, span, closed))
+        write_model(writer, solved, solved.edges if self._is_whole else changed_edges(change, solved.edges))
+        late = [one.tracked.rejects for one in shards if one.tracked.rejects is not None]
+        writer.write("rejects", [*read.rejects, *late])
+        writer.counts["ledger_bytes_read"] = self.ledger.bytes_read
+        writer.counts["tasks_closed"] = sum(closed.values())
+        return dict(closed)
+
+    def _scored(
+        self, shards: Sequence[ChangedShard], solved: Solved, span: tuple[int, int], closed: Counter[str]
+    ) -> Iterator[tuple[pa.Table, Counter[str]]]:
+        """The answers to give, and beside them the verdicts on tasks that close now."""
+        changed = {one.number: one for one in shards}
+        aggregate = self.settings.aggregate
+        for number in range(self._shards):
+            here = changed.get(number)
+            new = here.tracked.after if here else TaskState.none()
+            leaving = self.ledger.closing(number, *span, new) if span[1] != span[0] else TaskState.none()
+            for state in (leaving, new.chosen(new.latest < span[1])):  # none of the night's was closed before it
+                if len(state):
+                    closed.update(_verdicts(score_state(number, state, solved.model, aggregate)[0]))
+            if self._is_whole:
+                states = [all_states_of(self.ledger, number, here)]
+            else:
+                states = [new, leaving]
+                if here:
+                    yield lost_answers(here.tracked, solved.model), Counter()
+            for state in states:
+                if len(state):
+                    yield score_state(number, state, solved.model, aggregate)
+
+    def _version(self, shards: Sequence[ChangedShard], solved: Solved, inputs: Mapping[str, int]) -> Version:
+        folder, number, last = self.ledger.folder, self._number, self.ledger.version
+        name = name_of(number)
+        pairs, workers = KeptCounts(solved.edges, solved.fit.skills).to_files()
+        together = {**inputs, **dict.fromkeys(self.checksums.values(), number)}
+        ledger = last.ledger if last else folder.new_id()
+        return Version(
+            FORMAT_VERSION,
+            ledger,
+            number,
+            last.number if last else 0,
+            "night",
+            run_id_of(ledger, number, sorted(self.checksums.values())),
+            time.time_ns() // 1000,
+            self._shards,
+            tuple(self._segments(shards)),
+            folder.write(f"edges/{name}.parquet", pairs),
+            folder.write(f"workers/{name}.parquet", workers),
+            folder.write(f"inputs/{name}.parquet", inputs_file(together)),
+            sum(len(one.tracked.after) - len(one.tracked.before) for one in shards) + (last.n_tasks if last else 0),
+            solved.edges.class_counts,
+            solved.edges.n_sampled,
+            whole=self._is_whole,
+            run=f"runs/{name}",
+            settings=self._kept_settings(),
+        )
+
+    def _kept_settings(self) -> dict[str, str]:
+        """What other commands need to solve and score as this night did."""
+        batch = self.settings.batch
+        prior = os.path.abspath(batch.prior_skills) if batch.prior_skills else ""
+        aggregate = json.dumps(asdict(batch.aggregate), ensure_ascii=False)
+        return {"aggregate": aggregate, "prior_skills": prior, "output_format": batch.output_format}
+
+    def _segments(self, shards: Sequence[ChangedShard]) -> Iterator[KeptSegment]:
+        changed = {one.number: one for one in shards}
+        for number in range(self._shards):
+            here = changed.get(number)
+            merged = 0
+            if here and len(here.state):
+                merged = here.merged
+                path = f"labels/{name_of(self._number)}/{number:05d}.frame"
+                yield kept_segment(number, self.ledger.folder.write(path, pack_state(here.state)), here.state)
+            if self.ledger.version:
+                yield from self.ledger.version.of_shard(number)[merged:]
+
+    def _manifest(self, writer: RunWriter, solved: Solved, version: Version, clock: Clock) -> dict[str, Any]:
+        settings = self.settings
+        others: dict[str, Any] = {key: getattr(settings, key) for key in _TOLD}
+        others |= {"ledger": os.path.abspath(settings.ledger), LEDGER: version.ledger, VERSION: version.number}
+        others |= {WHOLE: version.whole, "shards": version.shards, "output": list(settings.outputs)}
+        others |= {"fail_if": [str(gate) for gate in settings.gates]}
+        prior = [(file, checksum_of(file.path)) for file in prior_files(settings.batch.prior_skills)]
+        inputs = [*self.checksums.items(), *prior]
+        manifest = writer.finish(settings.batch, others, inputs, clock, solved.account(), version.run_id)
+        facts = facts_of(
+            manifest["counts"], new_labels=writer.counts["labels_changed"], skill_drift=self._drift(solved)
+        )
+        manifest["gates"] = [asdict(one) for one in check_gates(settings.gates, facts)]
+        writer.put_manifest(manifest)
+        return manifest
+
+    def _drift(self, solved: Solved) -> float | None:
+        """How much a skill has changed since the last run."""
+        last = self.ledger.version
+        if not any(gate.name == "skill-drift" for gate in self.settings.gates) or last is None or not last.run:
+            return None
+        return skill_drift(read_table(self.ledger.folder.at(last.run), "skills"), solved.skill_table())
+
+
+def all_states_of(ledger: OpenLedger, number: int, here: ChangedShard | None) -> TaskState:
+    """Every task of a shard, after the night's change to it, if any."""
+    known = all_states(ledger.segments(number))
+    if here is None:
+        return known
+    return joined([here.tracked.after, known.chosen(~is_among(known.task, here.tracked.after.task))])
+
+
+def kept_segment(number: int, file: KeptFile, state: TaskState) -> KeptSegment:
+    """What a version says of a segment."""
+    low, high = int(state.latest.min(initial=np.iinfo(np.int64).max)), int(state.latest.max(initial=NO_TIME))
+    return KeptSegment(number, file, len(state), state.n_rows, low, high)
+
+
+def _verdicts(scores: pa.Table) -> Counter[str]:
+    counted = pc.value_counts(scores.column("label").cast(pa.string()))
+    return Counter({one["values"]: one["counts"] for one in counted.to_pylist()})
+
+
+def run_id_of(ledger: str, number: int, checksums: Sequence[str]) -> str:
+    """The id of a version's run: the same when the same is tried again."""
+    return hashlib.sha256("\n".join([ledger, str(number), *checksums]).encode()).hexdigest()[:32]
+
+
+def known_inputs(ledger: OpenLedger) -> dict[str, int]:
+    """The inputs in the ledger: in which version each came, by its checksum."""
+    if ledger.version is None:
+        return {}
+    table = pq.read_table(ledger.folder.at(ledger.version.inputs.path))
+    return dict(zip(table["checksum"].to_pylist(), table["version"].to_pylist(), strict=True))
+
+
+def inputs_file(inputs: Mapping[str, int]) -> bytes:
+    """The table of the inputs in the ledger."""
+    sink = io.BytesIO()
+    table = pa.table(
+        {"checksum": pa.array(list(inputs), pa.string()), "version": pa.array(list(inputs.values()), pa.int64())}
+    )
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()

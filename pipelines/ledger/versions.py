@@ -1,0 +1,321 @@
+"""Versions of a ledger: what belongs to each, which one holds, and how the next takes its place.
+
+A ledger is a folder. Everything that a version adds is written under names of its own, which nobody looks at until the
+file CURRENT, one line long, names the version: it is exchanged at once. What a run that was killed has left is of a
+later version than CURRENT, and the next run removes it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipelines.blocks import NO_TIME
+from pipelines.errors import InvalidSettingError, RunError
+from pipelines.ledger.locking import LOCK, alone_in
+from pipelines.sources.storage import is_local
+
+FORMAT_VERSION = 2  # 1 kept other columns of times and sizes; it is read as well
+CURRENT, VERSIONS = "CURRENT", "versions"
+WHOLE = "-whole"  # what a run with everything is called, while it is loaded
+FETCHED = "_fetched"  # inputs from warehouses, while a night lasts
+_PARTS = ("labels", "edges", "workers", "inputs", "runs", VERSIONS, FETCHED)
+_DIGITS = 6
+_OF_THE_SYSTEM = ("lost+found",)
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file of a ledger, by its path in it."""
+
+    path: str
+    size_bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class KeptSegment:
+    """A segment of one shard.
+
+    Attributes:
+        shard: its number.
+        file: where it is.
+        n_tasks, n_rows: how much is in it.
+        earliest_us, latest_us: of the tasks' latest events, the first and the last.
+    """
+
+    shard: int
+    file: KeptFile
+    n_tasks: int
+    n_rows: int
+    earliest_us: int
+    latest_us: int
+
+
+@dataclass(frozen=True)
+class Version:
+    """One state of a ledger.
+
+    Attributes:
+        format_version: of the files.
+        ledger: the ledger's id.
+        number: grows from version to version.
+        parent: the version it was made from; 0: from nothing.
+        kind: "night", "forget", "rollback" or "compact".
+        run_id: the same whenever the same is tried again.
+        created_at_us: when.
+        shards: how many parts the tasks are split into.
+        segments: of every shard, the newest first.
+        edges, workers, inputs: the tables of pairs, of workers, and of the inputs that are known.
+        n_tasks: how many tasks there are.
+        classes: how many labels each class has.
+        n_sampled: tasks of which only a part of the pairs is counted.
+        clock_us: the latest time of an event.
+        closed_before_us: tasks whose latest event is older are closed.
+        closed: the verdicts on closed tasks: how many of each label.
+        whole: whether the run holds everything; else it holds what has changed since `parent`.
+        run: the folder of the night's run; empty: nothing came of it that anybody would load.
+        counts: of the night.
+        settings: of the night, as text.
+        oldest: the oldest version that is kept beside it; the next run removes what a killed one has left of others.
+    """
+
+    format_version: int
+    ledger: str
+    number: int
+    parent: int
+    kind: str
+    run_id: str
+    created_at_us: int
+    shards: int
+    segments: tuple[KeptSegment, ...]
+    edges: KeptFile
+    workers: KeptFile
+    inputs: KeptFile
+    n_tasks: int
+    classes: Mapping[str, int]
+    n_sampled: int
+    clock_us: int = NO_TIME
+    closed_before_us: int = NO_TIME
+    closed: Mapping[str, int] = field(default_factory=dict)
+    whole: bool = False
+    run: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    oldest: int = 1
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "Version":
+        """The version of a file in ``versions/``."""
+        segments = tuple(KeptSegment(**{**one, "file": KeptFile(**one["file"])}) for one in found["segments"])
+        files = {name: KeptFile(**found[name]) for name in ("edges", "workers", "inputs")}
+        return cls(**{**found, **files, "segments": segments})
+
+    def of_shard(self, shard: int) -> tuple[KeptSegment, ...]:
+        """The segments of one shard, the newest first."""
+        return self._by_shard.get(shard, ())
+
+    @cached_property
+    def _by_shard(self) -> dict[int, tuple[KeptSegment, ...]]:
+        found: dict[int, list[KeptSegment]] = {}
+        for one in self.segments:
+            found.setdefault(one.shard, []).append(one)
+        return {shard: tuple(segments) for shard, segments in found.items()}
+
+    def files(self) -> Iterator[KeptFile]:
+        """Every file that the version needs, but for its run."""
+        yield from (one.file for one in self.segments)
+        yield from (self.edges, self.workers, self.inputs)
+
+
+def name_of(number: int) -> str:
+    """A version's number as it stands in names.
+
+    >>> name_of(7)
+    '000007'
+    """
+    return f"{number:0{_DIGITS}d}"
+
+
+class LedgerFolder:
+    """The folder of a ledger."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def at(self, *names: str) -> str:
+        """A path in the ledger."""
+        return os.path.join(self.path, *names)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps others out who would change the ledger; raises `InvalidSettingError` when somebody is in."""
+        self._refuse_elsewhere()
+        self._refuse_foreign()
+        with alone_in(self.path, CURRENT):
+            self.sweep()
+            yield
+
+    def current(self) -> Version | None:
+        """The version that holds; None in a new ledger."""
+        self._refuse_elsewhere()
+        try:
+            number = int(Path(self.at(CURRENT)).read_text("utf-8"))
+        except FileNotFoundError:
+            if self.numbers()[-1:] > [1]:  # version 1 alone is what a killed first night leaves
+                raise InvalidSettingError(
+                    f"{self.at(CURRENT)} is missing, though there are versions. Restore it: it holds the number of the "
+                    f"version that counts, the last one is {self.numbers()[-1]}."
+                ) from None
+            return None
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.at(CURRENT)} cannot be read ({error}). Restore it from a backup.") from error
+        return self.version(number)
+
+    def existing(self) -> Version:
+        """The version that holds; raises `InvalidSettingError` when there is no ledger."""
+        version = self.current()
+        if version is None:
+            raise InvalidSettingError(f"{self.path} holds no ledger. Give the folder of --ledger of crowdbeam nightly.")
+        return version
+
+    def version(self, number: int) -> Version:
+        """One of the versions that are kept."""
+        path = self.at(VERSIONS, f"{name_of(number)}.json")
+        try:
+            found = json.loads(Path(path).read_text("utf-8"))
+        except FileNotFoundError:
+            kept = ", ".join(map(str, self.numbers())) or "none"
+            raise InvalidSettingError(f"{self.path} has no version {number}; it has {kept}.") from None
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path} cannot be read: {error}. Go back to another version: crowdbeam ledger rollback."
+            ) from error
+        if found.get("format_version", 0) > FORMAT_VERSION:
+            known = f"format {found['format_version']}; this one knows {FORMAT_VERSION}"
+            raise InvalidSettingError(f"{self.path} was written by a newer crowdbeam ({known}). Upgrade crowdbeam.")
+        return Version.from_json(found)
+
+    def numbers(self) -> list[int]:
+        """The versions that are kept, in order."""
+        try:
+            return sorted(int(name[:-5]) for name in os.listdir(self.at(VERSIONS)) if name.endswith(".json"))
+        except FileNotFoundError:
+            return []
+
+    def write(self, path: str, data: bytes) -> KeptFile:
+        """Writes a file of the next version, durably."""
+        place = self.at(path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _sync(os.path.dirname(place))
+        return KeptFile(path, len(data), checksum_of(data))
+
+    def publish(self, version: Version, keep: int) -> None:
+        """Makes `version` the one that holds; so many are kept, itself included."""
+        version = replace(version, oldest=max(1, version.number - keep + 1))
+        text = json.dumps(asdict(version), ensure_ascii=False, indent=1)
+        self.write(os.path.join(VERSIONS, f"{name_of(version.number)}.json"), text.encode())
+        self.write(f"{CURRENT}.new", f"{version.number}\n".encode())
+        os.replace(self.at(f"{CURRENT}.new"), self.at(CURRENT))
+        _sync(self.path)
+        self.forget_versions(version.oldest)
+
+    def forget_versions(self, oldest: int) -> None:
+        """Removes the versions before `oldest`, and the files that only they need."""
+        numbers = self.numbers()
+        old = [number for number in numbers if number < oldest]
+        if not old:
+            return
+        stays = [self.version(number) for number in numbers[len(old) :]]
+        needed = {one.path for version in stays for one in version.files()} | {version.run for version in stays}
+        for number in old:
+            try:
+                version = self.version(number)
+            except RunError:  # a damaged account of an old version: its files stay, it goes
+                _remove(self.at(VERSIONS, f"{name_of(number)}.json"))
+                continue
+            for path in [one.path for one in version.files() if one.path not in needed]:
+                _remove(self.at(path))
+            if version.run and version.run not in needed:
+                _remove(self.at(version.run))
+            _remove(self.at(VERSIONS, f"{name_of(number)}.json"))
+
+    def new_id(self) -> str:
+        """The id of a new ledger."""
+        return uuid.uuid4().hex
+
+    def _refuse_elsewhere(self) -> None:
+        if not is_local(self.path):
+            raise InvalidSettingError(f"The ledger {self.path} is not on this machine; give a folder of this machine.")
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise InvalidSettingError(f"The ledger {self.path} is a file; give a folder.")
+
+    def _refuse_foreign(self) -> None:
+        """A folder with other things in it is no ledger."""
+        try:
+            names = set(os.listdir(self.path))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise InvalidSettingError(f"--ledger {self.path} cannot be used: {error.strerror}.") from error
+        names = {name for name in names if not name.startswith(".") and name not in _OF_THE_SYSTEM}
+        advice = "Remove it" if CURRENT in names else "Give an empty or a new folder"
+        strange = sorted(names - {CURRENT, f"{CURRENT}.new", LOCK, *_PARTS})
+        if strange:
+            raise InvalidSettingError(f"--ledger {self.path} holds {strange[0]!r}, which no ledger has. {advice}.")
+
+    def sweep(self) -> None:
+        """Removes what runs that were killed, or refused by a gate, have left."""
+        _remove(self.at(f"{CURRENT}.new"))
+        current = self.current()
+        last = current.number if current else 0
+        for part in _PARTS:
+            for name in os.listdir(self.at(part)) if os.path.isdir(self.at(part)) else ():
+                is_older = name[:_DIGITS].isdigit() and int(name[:_DIGITS]) <= last
+                if not is_older or name.endswith(WHOLE):
+                    _remove(self.at(part, name))
+        if current:
+            self.forget_versions(current.oldest)
+
+
+def refuse_inside(output: str, ledger: str) -> None:
+    """Raises `InvalidSettingError` when a place to write to is in a ledger's folder."""
+    if not output or not is_local(output):
+        return
+    inside, around = os.path.realpath(output), os.path.realpath(ledger)
+    if os.path.commonpath([inside, around]) == around:
+        raise InvalidSettingError(f"--output {output} lies in the ledger {ledger}; give another place.")
+
+
+def checksum_of(data: bytes) -> str:
+    """The checksum of a file's content."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _sync(folder: str) -> None:
+    """Has the system write down what is in a folder."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _remove(path: str) -> None:
+    """Removes a file, or a folder with all that is in it, if there is one."""
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+        return
+    with suppress(FileNotFoundError):
+        os.remove(path)

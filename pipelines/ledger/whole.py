@@ -1,0 +1,67 @@
+"""The whole state of a ledger as one run folder, like that of a batch of all its labels."""
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crowdcore.edges import EdgeCounts
+from pipelines.ledger.counts_file import KeptCounts
+from pipelines.ledger.night import OpenLedger, score_state, solve_night
+from pipelines.ledger.night_run import RunWriter, write_model, write_scores
+from pipelines.ledger.segments import all_states
+from pipelines.ledger.versions import Version
+from pipelines.manifest import Clock
+from pipelines.prior import read_prior_skills
+from pipelines.settings import AggregateSettings, BatchSettings
+from pipelines.sinks.loads import LEDGER, VERSION, WHOLE
+from pipelines.solving import Solved
+
+
+def settings_of(version: Version) -> BatchSettings:
+    """The settings of the last night."""
+    known = version.settings
+    aggregate = AggregateSettings.from_json(json.loads(known["aggregate"]))
+    return BatchSettings((), "", aggregate, prior_skills=known["prior_skills"], output_format=known["output_format"])
+
+
+def solve_again(kept: KeptCounts, settings: BatchSettings, change: EdgeCounts | None = None) -> Solved:
+    """The skills of kept counts."""
+    prior = read_prior_skills(settings.prior_skills)
+    return solve_night(kept, EdgeCounts.zero() if change is None else change, settings.aggregate, prior)
+
+
+def write_whole(ledger: OpenLedger, folder: str, output_format: str = "") -> dict[str, Any]:
+    """Writes everything that the version holds as a run to `folder`; returns its manifest."""
+    version = ledger.version
+    if version is None:
+        raise ValueError("a new ledger holds nothing")
+    settings, clock = settings_of(version), Clock()
+    solved = solve_again(ledger.counts(), settings)
+    writer = RunWriter(folder, output_format or settings.output_format)
+
+    def scored() -> Iterator[tuple[pa.Table, Counter[str]]]:
+        for number in range(version.shards):
+            state = all_states(ledger.segments(number))
+            if len(state):
+                writer.counts["labels_used"] += int(np.sum(state.answered_rows))
+                yield score_state(number, state, solved.model, settings.aggregate)
+
+    try:
+        write_scores(writer, scored())
+        writer.counts["labels_read"] = writer.counts["labels_used"]
+        write_model(writer, solved, solved.edges)
+        writer.write("rejects", [])
+        others = {LEDGER: version.ledger, VERSION: version.number, WHOLE: True}
+        manifest = writer.finish(settings, others, [], clock, solved.account(), version.run_id)
+        writer.put_manifest(manifest)
+    except BaseException:
+        if os.path.isdir(folder):
+            shutil.rmtree(folder)
+        raise
+    return manifest

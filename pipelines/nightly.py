@@ -1,0 +1,131 @@
+"""The nightly road: new labels and a ledger in; the next version of the ledger, and what has changed, out.
+
+Night k reads the new labels, and of the ledger only what is known of their tasks. It writes version k + 1 aside and
+exchanges one pointer, then loads what has changed into the warehouses. A night that is run again changes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pipelines import progress
+from pipelines.errors import InvalidSettingError
+from pipelines.gates import GateResult, check_gates, facts_of
+from pipelines.inputs import InputFile, checksum_of, plan_inputs
+from pipelines.ledger.loading import load_pending
+from pipelines.ledger.night import OpenLedger
+from pipelines.ledger.night_settings import NightSettings
+from pipelines.ledger.night_work import NightWork, known_inputs
+from pipelines.ledger.versions import FETCHED, LedgerFolder, Version, refuse_inside
+from pipelines.lineage import check_lineage, lineage_event, write_lineage
+from pipelines.manifest import Clock
+from pipelines.prior import prior_files
+from pipelines.sinks.warehouse import Warehouse
+from pipelines.sinks.warehouses import warehouse_of
+
+
+@dataclass(frozen=True)
+class NightResult:
+    """What came of a night.
+
+    Attributes:
+        version: the version of the ledger that holds now; None: a gate tripped on the first night.
+        manifest: of the night's run; None when there was nothing new.
+        known: inputs that were in the ledger already, and in which version.
+        gates: what became of the gates.
+        loaded: rows written, by warehouse and table.
+    """
+
+    version: Version | None
+    manifest: Mapping[str, Any] | None
+    known: Mapping[str, int] = field(default_factory=dict)
+    gates: tuple[GateResult, ...] = ()
+    loaded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def held(self) -> bool:
+        """Whether a gate kept the night out of the ledger."""
+        return self.manifest is not None and any(gate.tripped for gate in self.gates)
+
+
+def run(settings: NightSettings) -> NightResult:
+    """Runs one night; raises a `CrowdbeamError` when it cannot be done.
+
+    Before the version is published nothing has changed; after that, warehouses that could not be loaded are brought up
+    to date by the next run.
+    """
+    clock = Clock()
+    progress.reset()
+    warehouses = [warehouse_of(text) for text in settings.outputs]
+    for warehouse in warehouses:
+        refuse_inside(getattr(warehouse, "path", ""), settings.ledger)
+    if settings.lineage:
+        check_lineage(settings.lineage)
+    prior_files(settings.batch.prior_skills)
+    folder = LedgerFolder(settings.ledger)
+    with folder.locked():
+        try:
+            result = _night(settings, folder, warehouses, clock)
+        finally:
+            folder.sweep()
+        if result.held:
+            return result
+        result = replace(result, loaded=load_pending(folder, warehouses))
+        if result.manifest is None and any(result.loaded.values()):
+            result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
+    if settings.lineage and result.manifest is not None:
+        places = [str(warehouse) for warehouse in warehouses]
+        write_lineage(settings.lineage, lineage_event(result.manifest, outputs=places, job_name="nightly"))
+    return result
+
+
+def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[Warehouse], clock: Clock) -> NightResult:
+    ledger = OpenLedger(folder, folder.current())
+    _refuse_fewer_classes(settings, ledger.version)
+    plan = plan_inputs(settings.batch, folder.at(FETCHED), may_be_empty=ledger.version is not None)
+    plan = replace(plan, files=tuple(file for file in plan.files if file.columns))
+    for warehouse in warehouses:  # they make what is missing: after a look at the inputs
+        warehouse.check()
+        _refuse_another_ledger(warehouse, ledger.version.ledger if ledger.version else "")
+    known_to = [one.last_version(ledger.version.ledger) for one in warehouses] if ledger.version else []
+    inputs = known_inputs(ledger)
+    checksums = {file: file.checksum or checksum_of(file.path) for file in plan.files}
+    known = {file: inputs[one] for file, one in checksums.items() if one in inputs}
+    if ledger.version is not None and len(known) == len(plan.files):
+        gates = check_gates(settings.gates, facts_of({}, new_labels=0))
+        return NightResult(ledger.version, None, _named(known), gates)
+    clock.lap("check")
+    left_out = {file.path for file in known}
+    fresh = replace(
+        plan,
+        files=tuple(file for file in plan.files if file not in known),
+        parts=tuple(part for part in plan.parts if part.path not in left_out),
+    )
+    work = NightWork(settings, ledger, fresh, {file: checksums[file] for file in fresh.files}, max(known_to, default=0))
+    version, manifest = work.run(clock, inputs)
+    gates = tuple(GateResult(**one) for one in manifest["gates"])
+    if any(gate.tripped for gate in gates):
+        return NightResult(ledger.version, manifest, _named(known), gates)
+    folder.publish(version, settings.keep)
+    return NightResult(version, manifest, _named(known), gates)
+
+
+def _refuse_fewer_classes(settings: NightSettings, version: Version | None) -> None:
+    held = {name for name, n in version.classes.items() if n} if version else set()
+    left_out = sorted(held - set(settings.aggregate.classes))
+    if settings.aggregate.classes and left_out:
+        raise InvalidSettingError(
+            f"--classes leaves out {left_out[0]!r}, of which the ledger holds labels. Name it, or begin a new ledger."
+        )
+
+
+def _refuse_another_ledger(warehouse: Warehouse, ledger: str) -> None:
+    """Two ledgers in one place would take turns in overwriting each other's answers."""
+    if warehouse.ledgers() - {ledger}:
+        raise InvalidSettingError(
+            f"--output {warehouse} holds the runs of another ledger. Check --ledger, or give a place of its own."
+        )
+
+
+def _named(known: Mapping[InputFile, int]) -> dict[str, int]:
+    return {file.address or file.path: number for file, number in known.items()}

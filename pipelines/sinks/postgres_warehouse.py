@@ -1,0 +1,201 @@
+"""Runs in Postgres: rows are copied into temporary tables, then one transaction changes all tables, or none.
+
+A loader holds a lock while its transaction lasts, so a second one waits and then sees what the first has loaded.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import schemas
+from pipelines.errors import InvalidSettingError, RunError
+from pipelines.sinks.loads import (
+    APPENDED,
+    CURRENT,
+    RUNS,
+    STAYS,
+    TABLES,
+    LoadTables,
+    rows_written,
+    table_doc,
+    table_schema,
+)
+from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, first_line, psycopg
+from pipelines.sinks.postgres_copy import with_short_ids, without_nul
+from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, waiting
+from pipelines.sinks.sql import create_statements, extend_statements, listed, place_of, quoted
+from pipelines.sinks.warehouse import LoadedRun
+
+_KEYS = {**CURRENT, RUNS: ("run_id",)}
+_LOCK = 0x63726F77  # "crow": with the schema's name, one loader at a time
+_RIGHTS = ("SELECT", "INSERT", "DELETE")
+
+
+@dataclass(frozen=True)
+class PostgresWarehouse:
+    """Tables of a Postgres database.
+
+    Attributes:
+        dsn: an address as libpq takes it, without a password: that comes from PGPASSWORD, ~/.pgpass or a service file.
+        schema: the schema of the tables; it is made when it is missing.
+    """
+
+    dsn: str
+    schema: str = SCHEMA
+
+    def __post_init__(self) -> None:
+        """Refuses a password, and a schema without a name."""
+        check_address(self.dsn, self.schema)
+
+    def __str__(self) -> str:
+        if self.schema == SCHEMA:
+            return self.dsn
+        return f"{self.dsn}{'&' if '?' in self.dsn else '?'}schema={self.schema}"
+
+    def check(self) -> None:
+        """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
+        pg = psycopg()
+        try:
+            with closing(connect(self.dsn)) as connection, connection.transaction(), connection.cursor() as cursor:
+                self._make_tables(cursor)
+                self._check_rights(cursor)
+        except pg.OperationalError as error:
+            raise InvalidSettingError(
+                f"Postgres cannot be reached: {first_line(error)}. See that it runs, and that the address, "
+                "the user and the password (PGPASSWORD, ~/.pgpass) are right."
+            ) from error
+        except pg.Error as error:
+            raise InvalidSettingError(
+                f"The tables in schema {self.schema} of Postgres cannot be used: {first_line(error)}. "
+                "Give the user its rights, or another schema with ?schema=NAME."
+            ) from error
+
+    def last_version(self, ledger: str) -> int:
+        """The version of the last run of a ledger that was loaded; 0 when none was."""
+        pg = psycopg()
+        try:
+            with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
+                if not columns_there(cursor, self.schema, RUNS):
+                    return 0
+                return self._last_version(cursor, ledger)
+        except pg.Error as error:
+            raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
+
+    def ledgers(self) -> frozenset[str]:
+        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+        pg = psycopg()
+        try:
+            with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
+                if not columns_there(cursor, self.schema, RUNS):
+                    return frozenset()
+                cursor.execute(f"SELECT DISTINCT ledger FROM {place_of(self.schema, RUNS)} WHERE ledger <> ''")  # noqa: S608
+                return frozenset(row[0] for row in cursor.fetchall())
+        except pg.Error as error:
+            raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
+
+    def load(self, run: LoadedRun) -> Mapping[str, int]:
+        """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
+        tables = LoadTables.of(run)
+        pg = psycopg()
+        try:
+            with closing(connect(self.dsn)) as connection:
+                connection.autocommit = True
+                return self._load(connection, tables)
+        except pg.Error as error:
+            raise RunError(
+                f"Postgres did not take run {run.run_id}: {first_line(error)}. Load it again: a run is loaded "
+                "wholly or not at all, and never twice."
+            ) from error
+
+    def _load(self, connection: Any, tables: LoadTables) -> Mapping[str, int]:
+        with connection.cursor() as cursor:
+            with connection.transaction():
+                self._make_tables(cursor)
+            if self._holds(cursor, tables.run):
+                return {}
+            for name in schemas.TABLES:
+                _copy(cursor, name, tables)
+            with connection.transaction():
+                cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
+                if self._holds(cursor, tables.run):
+                    return {}
+                stayed = {name: self._replace(cursor, name, whole=tables.replaces(name)) for name in CURRENT}
+                for name, made_of in APPENDED.items():
+                    self._insert(cursor, name, made_of)
+                self._insert_run(cursor, tables)
+        return rows_written(tables, stayed)
+
+    def _make_tables(self, cursor: Any) -> None:
+        """Makes the schema, the tables and the columns that are missing; what is there stays as it is."""
+        make_schema(cursor, self.schema)
+        for name in TABLES:
+            there = columns_there(cursor, self.schema, name)
+            if there and "run_id" not in there:
+                whose = "of a stream" if "revision" in there or name == "rejects" else "of something else"
+                raise InvalidSettingError(
+                    f"The schema {self.schema} of Postgres holds a table {name} {whose}. "
+                    "Give another schema for what is loaded, with ?schema=NAME."
+                )
+            place, fields, key = place_of(self.schema, name), table_schema(name), _KEYS.get(name, ())
+            kinds, missing = kinds_of(fields, key), [field for field in fields if field.name not in there]
+            made = [] if there else create_statements(place, fields, kinds, key, table_doc(name))
+            for statement in made or extend_statements(place, missing, kinds):
+                cursor.execute(statement)
+
+    def _check_rights(self, cursor: Any) -> None:
+        for name in TABLES:
+            place = place_of(self.schema, name)
+            for right in _RIGHTS:
+                cursor.execute("SELECT current_user, has_table_privilege(%s, %s)", (place, right))
+                user, granted = cursor.fetchone()
+                if not granted:
+                    raise InvalidSettingError(
+                        f"The user {user} of Postgres may not {right} in {place}. Give the right: "
+                        f"GRANT {', '.join(_RIGHTS)} ON ALL TABLES IN SCHEMA {quoted(self.schema)} TO {quoted(user)}."
+                    )
+
+    def _holds(self, cursor: Any, run: LoadedRun) -> bool:
+        """Whether the run, or a later one of its ledger, was loaded."""
+        cursor.execute(f"SELECT 1 FROM {place_of(self.schema, RUNS)} WHERE run_id = %s", (run.run_id,))  # noqa: S608 - ours, quoted
+        if cursor.fetchone() is not None:
+            return True
+        return bool(run.ledger) and self._last_version(cursor, run.ledger) >= run.version
+
+    def _last_version(self, cursor: Any, ledger: str) -> int:
+        cursor.execute(
+            f"SELECT coalesce(max(version), 0) FROM {place_of(self.schema, RUNS)} WHERE ledger = %s",  # noqa: S608 - ours, quoted
+            (ledger,),
+        )
+        return int(cursor.fetchone()[0])
+
+    def _replace(self, cursor: Any, name: str, *, whole: bool) -> int:
+        """The rows that wait take the place of those of their key, or of all; gives how many there are of them."""
+        place, key = place_of(self.schema, name), CURRENT[name]
+        if whole:
+            cursor.execute(f"DELETE FROM {place}")  # noqa: S608 - ours, quoted
+        else:
+            same = " AND ".join(f"kept.{quoted(one)} = new.{quoted(one)}" for one in key)
+            cursor.execute(f"ANALYZE {waiting(name)}")
+            cursor.execute(f"DELETE FROM {place} AS kept USING {waiting(name)} AS new WHERE {same}")  # noqa: S608 - ours, quoted
+        return self._insert(cursor, name, name, f"WHERE {STAYS.get(name, 'true')} ON CONFLICT DO NOTHING")
+
+    def _insert(self, cursor: Any, name: str, made_of: str, which: str = "") -> int:
+        names = listed(table_schema(name).names)
+        into, found = f"INSERT INTO {place_of(self.schema, name)} ({names})", f"SELECT {names} FROM {waiting(made_of)}"  # noqa: S608 - ours, quoted
+        cursor.execute(f"{into} {found} {which}")
+        return int(cursor.rowcount)
+
+    def _insert_run(self, cursor: Any, tables: LoadTables) -> None:
+        (row,) = tables.run_row().to_pylist()
+        values = ", ".join("%s" for _ in row)
+        into = f"INSERT INTO {place_of(self.schema, RUNS)} ({listed(list(row))}) VALUES ({values})"  # noqa: S608 - ours, quoted
+        cursor.execute(into, list(row.values()))
+
+
+def _copy(cursor: Any, name: str, tables: LoadTables) -> None:
+    """Copies the run's table `name` to where its rows wait; of no rows too, so that there is such a place."""
+    fields = table_schema(name)
+    copy_waiting(cursor, name, fields, fields.empty_table())
+    for part in tables.parts(name):
+        copy_waiting(cursor, name, fields, with_short_ids(without_nul(part), CURRENT.get(name, ())))

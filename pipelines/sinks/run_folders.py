@@ -1,0 +1,185 @@
+"""A folder of run folders: each run that is loaded becomes one of its own, in the format asked for.
+
+```
+DIR/
+  run-000007/    the run of version 7 of a ledger, a run folder like any other
+  5f0c…e1/       a run of no ledger, by its id
+```
+
+On this machine's file system a run is written beside its place and appears there all at once; on others its manifest is
+written last. What a load that was killed left behind is removed by the next one.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+import schemas
+from pipelines.errors import InvalidSettingError, RunError
+from pipelines.run_folder import MANIFEST
+from pipelines.run_tables import read_parts
+from pipelines.settings import OUTPUT_FORMATS
+from pipelines.sinks.loads import LEDGER, VERSION, WHOLE, LoadTables, loaded_run_of
+from pipelines.sinks.warehouse import LoadedRun
+from pipelines.sources import storage
+from pipelines.sources.storage import is_local, missing_extra
+from pipelines.table_files import write_file, write_table
+
+_LOADING = "_loading-"
+
+
+@dataclass(frozen=True)
+class FolderWarehouse:
+    """A folder in which each run is a run folder of its own.
+
+    Attributes:
+        path: the folder; it is made when it is missing.
+        format: of the tables.
+    """
+
+    path: str
+    format: str = "parquet"
+
+    def __post_init__(self) -> None:
+        """Refuses settings that cannot be used."""
+        if not self.path.strip():
+            raise InvalidSettingError("The warehouse's folder has no name; give a folder.")
+        if self.format not in OUTPUT_FORMATS:
+            raise InvalidSettingError(
+                f"The warehouse's format is {self.format!r}; it takes {', '.join(OUTPUT_FORMATS)}."
+            )
+
+    def __str__(self) -> str:
+        return self.path + ("" if self.format == "parquet" else f"?format={self.format}")
+
+    def check(self) -> None:
+        """Makes the folder; raises `InvalidSettingError` when it cannot be written, or is itself a run."""
+        if advice := missing_extra(self.path):
+            raise InvalidSettingError(
+                f"The warehouse {self.path} cannot be reached: its file system is not installed. Try: {advice}"
+            )
+        if not is_local(self.path):
+            return
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise InvalidSettingError(f"The warehouse {self.path} is a file; give a folder.")
+        if os.path.exists(os.path.join(self.path, MANIFEST)):
+            raise InvalidSettingError(f"The warehouse {self.path} is the folder of one run; give a folder for many.")
+        try:
+            os.makedirs(self.path, exist_ok=True)
+        except OSError as error:
+            raise InvalidSettingError(f"The warehouse {self.path} cannot be made: {error.strerror}.") from error
+        if not os.access(self.path, os.W_OK):
+            raise InvalidSettingError(f"The warehouse {self.path} may not be written by this user.")
+
+    def last_version(self, ledger: str) -> int:
+        """The version of the last run of a ledger that was loaded; 0 when none was."""
+        return max((run.version for run in self._runs() if run.ledger == ledger), default=0)
+
+    def ledgers(self) -> frozenset[str]:
+        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+        return frozenset(run.ledger for run in self._runs() if run.ledger)
+
+    def load(self, run: LoadedRun) -> Mapping[str, int]:
+        """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
+        tables = LoadTables.of(run)
+        try:
+            if is_local(self.path):
+                with self._alone():
+                    return self._load(tables)
+            return self._load(tables)
+        except OSError as error:
+            raise RunError(f"{self} did not take run {run.run_id}: {' '.join(str(error).split())}.") from error
+
+    def _load(self, tables: LoadTables) -> Mapping[str, int]:
+        run, place = tables.run, storage.join(self.path, _name_of(tables.run))
+        self._remove_leftovers(place)
+        for other in self._runs():
+            if other.run_id == run.run_id or (
+                run.ledger and other.ledger == run.ledger and other.version >= run.version
+            ):
+                return {}
+            if run.ledger and other.ledger and other.ledger != run.ledger:
+                raise RunError(
+                    f"{self.path} holds the runs of another ledger, {other.ledger}; give one folder a ledger."
+                )
+        beside = storage.join(self.path, _LOADING + _name_of(run)) if is_local(self.path) else place
+        outputs = self._write_tables(tables, beside)
+        _write_manifest(tables, beside, self.format, outputs)
+        if beside != place:
+            os.rename(beside, place)
+        rows = dict.fromkeys(schemas.TABLES, 0)
+        for output in outputs:
+            rows[output["path"].partition("/")[0]] += output["rows"]
+        return rows
+
+    def _write_tables(self, tables: LoadTables, folder: str) -> list[dict[str, Any]]:
+        """Writes every table, also an empty one; gives what the manifest tells of the files."""
+        outputs = []
+        for name in schemas.TABLES:
+            for number, part in enumerate(_parts_of(tables, name)):
+                path = f"{name}/part-{number:05d}.{self.format}"
+                write_table(part, storage.join(folder, path), self.format, name)
+                size = storage.size_of(storage.join(folder, path))
+                outputs.append({"path": path, "size_bytes": size, "rows": part.num_rows})
+        return sorted(outputs, key=lambda one: str(one["path"]))
+
+    def _runs(self) -> Iterator[LoadedRun]:
+        """The runs that are there."""
+        if is_local(self.path):
+            names = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
+            folders = [os.path.join(self.path, name) for name in names if not name.startswith(_LOADING)]
+            found = [folder for folder in folders if os.path.exists(os.path.join(folder, MANIFEST))]
+        else:
+            manifests = storage.match(storage.join(self.path, "*", MANIFEST))
+            found = [path.rpartition("/")[0] for path, _ in manifests]
+        return map(loaded_run_of, found)
+
+    def _remove_leftovers(self, place: str) -> None:
+        """Removes what a load that was killed left."""
+        if is_local(self.path):
+            for name in os.listdir(self.path):
+                if name.startswith(_LOADING):
+                    shutil.rmtree(os.path.join(self.path, name))
+        elif not storage.exists(storage.join(place, MANIFEST)):
+            found = storage.match(storage.join(place, "**"))
+            if found:
+                storage.delete([path for path, _ in found])
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits until no other process loads into the folder; the system ends the lock with the process."""
+        os.makedirs(self.path, exist_ok=True)
+        number = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(number)
+
+
+def _name_of(run: LoadedRun) -> str:
+    return f"run-{run.version:06d}" if run.ledger else run.run_id
+
+
+def _parts_of(tables: LoadTables, name: str) -> Iterator[pa.Table]:
+    """The rows of a table as the run has them, in parts; of an empty table one without rows."""
+    parts = read_parts(tables.run.path, tables.manifest, name)
+    yield next(parts, schemas.arrow_schema(schemas.TABLES[name]).empty_table())
+    yield from parts
+
+
+def _write_manifest(tables: LoadTables, folder: str, kind: str, outputs: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the account of the run, which differs in what it tells of the files; it says which night's run it is."""
+    run = tables.run
+    of_ledger = {LEDGER: run.ledger, VERSION: str(run.version), WHOLE: json.dumps(run.whole)} if run.ledger else {}
+    settings = {**tables.manifest["settings"], **of_ledger, "output_format": kind}
+    manifest = {**tables.manifest, "run_id": run.run_id, "settings": settings, "outputs": outputs}
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    write_file(storage.join(folder, MANIFEST), lambda sink: sink.write(text.encode()))

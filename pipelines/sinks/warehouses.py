@@ -1,0 +1,129 @@
+"""Where runs are loaded to, from the text a user gives."""
+
+import difflib
+import re
+from collections.abc import Callable
+from importlib import import_module
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from pipelines.errors import InvalidSettingError
+from pipelines.sinks.warehouse import Warehouse
+
+FORMS = {
+    "postgresql": "postgresql://USER@HOST:PORT/DATABASE",
+    "postgres": "postgres://USER@HOST:PORT/DATABASE",
+    "duckdb": "duckdb:///PATH",
+    "iceberg": "iceberg://CATALOG/NAMESPACE",
+    "bigquery": "bigquery://PROJECT/DATASET",
+}
+_FILES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
+_EXTRAS = {"pyiceberg": "iceberg", "google": "bigquery", "sqlalchemy": "iceberg"}
+
+
+def warehouse_of(text: str) -> Warehouse:
+    """The warehouse that `text` names: Postgres, DuckDB, Iceberg, BigQuery, or else a folder of run folders.
+
+    Raises `InvalidSettingError` when it names none, or when it holds a password.
+
+    >>> str(warehouse_of("duckdb:crowd.duckdb"))
+    'duckdb:crowd.duckdb'
+    """
+    if not text.strip():
+        raise InvalidSettingError(f"The warehouse is empty; give a folder, or one of {', '.join(FORMS.values())}.")
+    begins = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", text)  # one letter is a disk of Windows
+    scheme = begins[1].lower() if begins else "file"
+    if scheme in _READERS:
+        try:
+            return _READERS[scheme](text)
+        except ModuleNotFoundError as error:
+            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            raise InvalidSettingError(f"{text} needs another package: pip install 'crowdbeam[{extra}]'.") from error
+    if scheme in _FILES:
+        return _folder_of(text)
+    near = difflib.get_close_matches(scheme, [*FORMS, *_FILES], 1)
+    hint = f"Did you mean {FORMS.get(near[0], near[0] + '://…')}?" if near else f"There are {', '.join(FORMS)}://."
+    raise InvalidSettingError(f"The warehouse begins with {scheme}:, which is not known. {hint}")
+
+
+def _postgres_of(text: str) -> Warehouse:
+    from pipelines.sinks.postgres_client import parse_address
+    from pipelines.sinks.postgres_warehouse import PostgresWarehouse
+
+    return PostgresWarehouse(*parse_address(text, "warehouse"))
+
+
+def _duckdb_of(text: str) -> Warehouse:
+    from pipelines.sinks.duckdb import SCHEMA, DuckDbWarehouse
+
+    address, _, query = text.partition("?")
+    path = re.sub(r"^duckdb:(//(?=/))?", "", address, flags=re.IGNORECASE)
+    options = _options(query, "schema")
+    if path.startswith("//") or not path or path == ":memory:":
+        raise InvalidSettingError(
+            f"The warehouse {address} names no file; the form is {FORMS['duckdb']}, or duckdb:PATH for one beside you."
+        )
+    return DuckDbWarehouse(unquote(path), options.get("schema", SCHEMA))
+
+
+def _iceberg_of(text: str) -> Warehouse:
+    parts = _split(text)
+    _options(parts.query)
+    namespace = unquote(parts.path).strip("/")
+    _refuse_user(parts, "iceberg")
+    if not parts.netloc or not namespace:
+        raise InvalidSettingError(f"The warehouse is not of the form {FORMS['iceberg']}: {text}.")
+    made: Warehouse = import_module("pipelines.sinks.iceberg").IcebergWarehouse(parts.netloc, namespace)
+    return made
+
+
+def _bigquery_of(text: str) -> Warehouse:
+    parts = _split(text)
+    options = _options(parts.query, "location")
+    dataset = unquote(parts.path).strip("/")
+    _refuse_user(parts, "bigquery")
+    if not parts.netloc or not dataset:
+        raise InvalidSettingError(f"The warehouse is not of the form {FORMS['bigquery']}: {text}.")
+    made: Warehouse = import_module("pipelines.sinks.bigquery").BigQueryWarehouse(parts.netloc, dataset, **options)
+    return made
+
+
+def _folder_of(text: str) -> Warehouse:
+    from pipelines.sinks.run_folders import FolderWarehouse
+
+    path, _, query = text.partition("?")
+    return FolderWarehouse(path.removeprefix("file://"), **_options(query, "format"))
+
+
+def _options(query: str, *known: str) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for name in options:
+        if name not in known:
+            hint = f"it takes ?{'=…, ?'.join(known)}=…" if known else "it takes none"
+            raise InvalidSettingError(f"The warehouse's address has the option {name!r}; {hint}.")
+    return options
+
+
+def _refuse_user(parts: SplitResult, scheme: str) -> None:
+    if "@" in parts.netloc:
+        raise InvalidSettingError(
+            f"The warehouse's address holds a user; the form is {FORMS[scheme]}. Credentials come from the "
+            "warehouse's own configuration."
+        )
+
+
+def _split(text: str) -> SplitResult:
+    try:
+        return urlsplit(text)
+    except ValueError as error:
+        raise InvalidSettingError(f"The warehouse's address cannot be read: {error}.") from error
+
+
+_READERS: dict[str, Callable[[str], Warehouse]] = {
+    "postgresql": _postgres_of,
+    "postgres": _postgres_of,
+    "duckdb": _duckdb_of,
+    "iceberg": _iceberg_of,
+    "bigquery": _bigquery_of,
+}

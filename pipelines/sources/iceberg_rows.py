@@ -1,0 +1,82 @@
+"""Labels from an Iceberg table, by pyiceberg; the catalog is one of its own configuration."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.errors import InputError
+from pipelines.sources.warehouse_addresses import WarehouseAddress
+from pipelines.sources.warehouse_rows import first_line, missing_package, no_table, refused
+
+
+class IcebergRows:
+    """The rows of a table, or of those of them that a filter lets through."""
+
+    def __init__(self, table: Any, address: WarehouseAddress) -> None:
+        self._table, self._address = table, address
+        self._filter = _filter_of(table, address)
+        self.names: list[str] = [field.name for field in table.schema().fields]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of the current snapshot, file by file."""
+        try:
+            scan = self._table.scan(row_filter=self._filter, selected_fields=tuple(columns))
+            for batch in scan.to_arrow_batch_reader():
+                yield batch.select(list(columns))
+        except (ValueError, OSError, pa.ArrowException) as error:
+            raise refused(self._address, error) from error
+
+
+@contextmanager
+def open_rows(address: WarehouseAddress) -> Iterator[IcebergRows]:
+    """The rows of the address; nothing stays open."""
+    try:
+        from pyiceberg import exceptions
+        from pyiceberg.catalog import load_catalog
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise missing_package(address, "pyiceberg") from error
+    failures = (SQLAlchemyError, exceptions.RESTError, exceptions.NotInstalledError, ValueError, OSError)
+    try:
+        catalog = load_catalog(address.place)
+    except failures as error:
+        raise InputError(
+            f"The Iceberg catalog {address.place} cannot be opened: {first_line(error)}. Name it in .pyiceberg.yaml, "
+            f"or in the environment: PYICEBERG_CATALOG__{address.place.upper()}__URI=…"
+        ) from error
+    try:
+        table = catalog.load_table(address.table)
+    except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError) as error:
+        raise no_table(address, _tables(catalog, exceptions.NoSuchNamespaceError)) from error
+    except failures as error:
+        raise refused(address, error) from error
+    yield IcebergRows(table, address)
+
+
+def _filter_of(table: Any, address: WarehouseAddress) -> Any:
+    """The filter, bound to the table's columns once, so that a wrong one is known before anything is read."""
+    from pyiceberg.expressions import AlwaysTrue, parser
+    from pyiceberg.expressions.visitors import bind
+    from pyparsing import ParseException
+
+    if not address.filter:
+        return AlwaysTrue()
+    try:
+        found = parser.parse(address.filter)
+        bind(table.schema(), found, case_sensitive=True)
+    except (ParseException, ValueError, TypeError) as error:
+        raise InputError(
+            f"The filter of {address.text} cannot be used: {first_line(error)}. Write one as pyiceberg reads it, for "
+            "example ?filter=day >= '2026-01-31'."
+        ) from error
+    return found
+
+
+def _tables(catalog: Any, no_namespace: type[Exception]) -> list[tuple[str, ...]]:
+    """The tables of all namespaces, as far as they can be listed."""
+    try:
+        return [table for namespace in catalog.list_namespaces() for table in catalog.list_tables(namespace)]
+    except no_namespace:  # one has gone meanwhile
+        return []

@@ -1,0 +1,55 @@
+"""What a warehouse has to give that is read: the names of its columns, then some of them in batches.
+
+A module for each warehouse has one function, ``open_rows(address)``, a context manager that gives `WarehouseRows`. It
+raises `InputError` when the warehouse cannot be reached, when the table is not there, or when the query is wrong.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from pipelines.errors import InputError
+from pipelines.sources.warehouse_addresses import WarehouseAddress
+
+ROWS_PER_BATCH = 1 << 16
+_SHOWN = 5
+
+
+class WarehouseRows(Protocol):
+    """The rows of a table or of a query, while the connection is open."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows, with these columns, in the order in which the warehouse gives them; all of one schema."""
+
+
+def no_table(address: WarehouseAddress, tables: Iterable[Sequence[str]]) -> InputError:
+    """What to say when the table is not among `tables`, each the parts of a name: it names those that are near."""
+    names = sorted(".".join(parts[-len(address.table) :]) for parts in tables)
+    wanted = address.table_name
+    near = difflib.get_close_matches(wanted, names, _SHOWN, 0.6)
+    near = near or [name for name in names if name.split(".")[-1] == address.table[-1]]
+    there = ", ".join(near or names[:_SHOWN])
+    hint = f"Did you mean {there}?" if near else f"There are {there}." if there else "There are no tables."
+    return InputError(f"{address.text} names the table {wanted}, which is not there. {hint}")
+
+
+def refused(address: WarehouseAddress, error: BaseException) -> InputError:
+    """What to say when the warehouse refuses a query, or stops in the middle of it."""
+    what = f"The query {address.query}" if address.query else f"The table {address.table_name}"
+    return InputError(f"{what} of {address.text} cannot be read: {first_line(error)}.")
+
+
+def missing_package(address: WarehouseAddress, package: str) -> InputError:
+    """What to say when the client library is not installed."""
+    return InputError(f"{address.text} needs the {package} package: pip install 'crowdbeam[{address.kind}]'.")
+
+
+def first_line(error: BaseException) -> str:
+    """What the client or the server said, the first line of it."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

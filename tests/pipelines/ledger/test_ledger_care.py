@@ -1,0 +1,114 @@
+"""What would harm a ledger or a warehouse is refused before anything runs, and damage is told in a sentence."""
+
+import shutil
+
+import pytest
+from command_line import run_command
+from nights import bytes_of, ledger_command, nightly, warehouse_rows, write_events
+
+FIRST = [("t", "ann", "a", 1), ("t", "bob", "a", 1), ("u", "ann", "b", 1)]
+
+
+@pytest.fixture
+def night(tmp_path):
+    return write_events(tmp_path / "1.csv", FIRST)
+
+
+@pytest.fixture
+def ledger(night, tmp_path):
+    nightly(tmp_path / "ledger", [night])
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "2.csv", [("u", "bob", "b", 2)])])
+    return tmp_path / "ledger"
+
+
+def test_a_ledger_that_lost_its_pointer_is_not_begun_anew(ledger, night):
+    (ledger / "CURRENT").unlink()
+    before = bytes_of(ledger)
+    run = nightly(ledger, [night], code=2)
+    assert "the last one is 2" in run.err
+    assert bytes_of(ledger) == before
+    (ledger / "CURRENT").write_text("2\n")
+    assert ledger_command("verify", ledger)["sound"]
+
+
+def test_what_is_left_of_a_killed_first_night_is_no_ledger(ledger, night):
+    (ledger / "CURRENT").unlink()
+    (ledger / "versions" / "000002.json").unlink()
+    assert nightly(ledger, [night])["ledger_version"] == 1
+
+
+@pytest.mark.parametrize("output", ["duckdb:{}/crowd.duckdb", "{}/answers"])
+def test_a_warehouse_with_the_runs_of_another_ledger_is_refused(ledger, night, tmp_path, output):
+    to = output.format(tmp_path)
+    nightly(ledger, [night], "--output", to)
+    before = bytes_of(tmp_path / "answers") if (tmp_path / "answers").exists() else {}
+    run = run_command("nightly", night, "--ledger", tmp_path / "leger", "--output", to)
+    assert (run.code, "holds the runs of another ledger" in run.err) == (2, True)
+    assert not (tmp_path / "leger").exists()
+    assert before == (bytes_of(tmp_path / "answers") if (tmp_path / "answers").exists() else {})
+    nightly(ledger, [night], "--output", to)  # its own may go on
+
+
+@pytest.mark.parametrize("output", ["{}", "{}/answers", "duckdb:{}/crowd.duckdb", "{}/../ledger/answers"])
+def test_nothing_is_written_into_a_ledger(ledger, night, output):
+    run = run_command("nightly", night, "--ledger", ledger, "--output", output.format(ledger))
+    assert (run.code, "lies in the ledger" in run.err) == (2, True)
+    assert ledger_command("verify", ledger)["sound"]
+
+
+def test_a_ledger_is_not_exported_into_itself(ledger):
+    assert "lies in the ledger" in ledger_command("export", ledger, "--output", ledger / "run", code=2).err
+
+
+def test_files_of_the_system_are_no_harm_and_others_are_named(ledger, night):
+    (ledger / ".DS_Store").write_text("")
+    (ledger / "lost+found").mkdir()
+    assert ledger_command("verify", ledger)["sound"]
+    (ledger / "notes.txt").write_text("")
+    assert "holds 'notes.txt', which no ledger has. Remove it." in nightly(ledger, [night], code=2).err
+
+
+@pytest.mark.parametrize("part", ["labels", "edges", "workers"])
+@pytest.mark.parametrize("harm", ["torn", "gone"])
+def test_damage_is_told_in_a_sentence(ledger, tmp_path, part, harm):
+    for path in [path for path in (ledger / part).rglob("*") if path.is_file()]:
+        path.write_bytes(path.read_bytes()[:20]) if harm == "torn" else path.unlink()
+    events = [(f"{task}", "cem", "a", 9) for task in ("t", "u")]
+    run = nightly(ledger, [write_events(tmp_path / "3.csv", events)], code=1)
+    assert "The ledger is damaged" in run.err
+    assert "crowdbeam ledger verify" in run.err
+
+
+def test_a_ledger_below_a_file_is_refused(night, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert run_command("nightly", night, "--ledger", tmp_path / "file" / "ledger").code == 2
+
+
+def test_a_ledger_restored_from_a_copy_brings_its_warehouse_back_with_the_next_night(ledger, tmp_path):
+    to = ("--output", f"duckdb:{tmp_path / 'crowd.duckdb'}")
+    nightly(ledger, [write_events(tmp_path / "3.csv", [("v", "ann", "a", 3)])], *to)
+    shutil.copytree(ledger, tmp_path / "copy")
+    nightly(ledger, [write_events(tmp_path / "4.csv", [("lost", "ann", "a", 4)])], *to)
+    shutil.rmtree(ledger)
+    shutil.move(tmp_path / "copy", ledger)
+    told = nightly(ledger, [write_events(tmp_path / "5.csv", [("w", "ann", "a", 5)])], *to)
+    assert told["ledger_version"] == 5
+    assert set(warehouse_rows(tmp_path / "crowd.duckdb", "scores", "task")) == {"t", "u", "v", "w"}
+
+
+def test_a_damaged_account_of_an_old_version_stops_no_night(ledger, tmp_path):
+    (ledger / "versions" / "000001.json").write_text("{")
+    events = write_events(tmp_path / "3.csv", [("v", "ann", "a", 3)])
+    assert nightly(ledger, [events], "--keep-versions", "1")["ledger_version"] == 3
+    assert ledger_command("verify", ledger)["sound"]
+
+
+def test_who_is_forgotten_has_not_closed_tasks_either(tmp_path):
+    hour = 3_600_000_000
+    rows = [("t", "ann", "a", hour), ("t", "bob", "a", hour), ("u", "mad", "a", 1000 * hour)]
+    ttl = ("--task-ttl", "24h")
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], *ttl)
+    ledger_command("forget", tmp_path / "ledger", "--worker", "mad")
+    later = write_events(tmp_path / "2.csv", [("t", "cem", "a", 2 * hour)])
+    told = nightly(tmp_path / "ledger", [later], *ttl)
+    assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 0)

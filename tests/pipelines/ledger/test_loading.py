@@ -1,0 +1,115 @@
+"""Which runs a warehouse still needs, or whether it needs everything; and nothing that is made for a load stays."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+from kill_farm import KillFarm
+from nights import bytes_of, crowd_nights, ledger_command, nightly, warehouse_rows, write_nights
+
+from pipelines.errors import RunError
+from pipelines.ledger.loading import _chain
+from pipelines.ledger.versions import KeptFile, LedgerFolder, Version, name_of
+from pipelines.sinks.duckdb import DuckDbWarehouse
+
+NOTHING = KeptFile("", 0, "")
+
+
+def versions(folder, *made):
+    """A ledger of (number, parent, kind), written N, W (whole), C (compact), R (rollback); the last is returned."""
+    ledger = LedgerFolder(str(folder))
+    for number, parent, kind in made:
+        name = {"N": "night", "W": "night", "C": "compact", "R": "rollback"}[kind]
+        run = f"runs/{number}" if kind in "NW" else ""
+        version = Version(1, "id", number, parent, name, "run", 0, 1, (), NOTHING, NOTHING, NOTHING, 0, {}, 0)
+        found = asdict(version) | {"whole": kind == "W", "run": run}
+        ledger.write(f"versions/{name_of(number)}.json", json.dumps(found).encode())
+    return ledger, ledger.version(made[-1][0])
+
+
+PLAIN = ((1, 0, "W"), (2, 1, "N"), (3, 2, "N"))
+
+
+@pytest.mark.parametrize(
+    ("made", "last", "expected"),
+    [
+        (PLAIN, 3, []),
+        (PLAIN, 2, [3]),
+        (PLAIN, 1, [2, 3]),
+        (PLAIN, 0, [1, 2, 3]),
+        (PLAIN[1:], 1, [2, 3]),  # the version before is no longer kept, and not needed
+        (PLAIN[1:], 0, None),
+        (PLAIN[2:], 1, None),
+        (((1, 0, "N"), (2, 1, "N")), 0, None),  # the first is not whole: it was thrown away with what came before
+        ((*PLAIN, (4, 3, "W")), 0, [4]),  # a whole run needs none before it
+        ((*PLAIN[2:], (4, 3, "W")), 1, [4]),
+        ((*PLAIN, (4, 3, "C")), 3, []),
+        ((*PLAIN, (4, 3, "C")), 2, [3]),
+        ((*PLAIN, (4, 3, "C"), (5, 4, "N")), 3, [5]),
+        (((4, 3, "C"), (5, 4, "N")), 3, [5]),
+        (((5, 4, "N"),), 3, None),  # what version 4 was is not known any more
+        ((*PLAIN, (4, 1, "R")), 3, None),
+        ((*PLAIN, (4, 1, "R")), 4, []),
+        ((*PLAIN, (4, 1, "R"), (5, 4, "N")), 3, None),
+        ((*PLAIN, (4, 1, "R"), (5, 4, "N")), 4, [5]),
+        ((*PLAIN, (4, 1, "R"), (5, 4, "W")), 3, [5]),
+        ((*PLAIN, (4, 1, "R"), (5, 4, "N")), 1, None),
+        ((*PLAIN, (4, 2, "R"), (5, 4, "C")), 3, None),
+        (PLAIN, 7, None),  # it has seen more than there is
+    ],
+)
+def test_the_runs_that_lead_to_the_version_that_holds(tmp_path, made, last, expected):
+    ledger, version = versions(tmp_path, *made)
+    found = _chain(ledger, version, last)
+    assert (None if found is None else [one.number for one in found]) == expected
+
+
+@pytest.fixture
+def nights(tmp_path):
+    return write_nights(tmp_path / "labels", crowd_nights(4, n_tasks=60, n_workers=8))
+
+
+def test_what_was_made_for_a_load_that_was_killed_is_removed(nights, tmp_path):
+    """Or a worker who is forgotten later would be in it for good."""
+    ledger, to = tmp_path / "ledger", ("--output", f"duckdb:{tmp_path}/crowd.duckdb")
+    for files in nights[:3]:
+        nightly(ledger, files, "--keep-versions", "1")
+    with KillFarm() as farm:
+        killed = farm.run("nightly", *nights[2], "--ledger", ledger, *to, point="duckdb", call=1)
+        assert killed["code"] == -9
+    assert any("-whole/" in path for path in bytes_of(ledger))
+    ledger_command("verify", ledger)
+    assert not any("-whole/" in path for path in bytes_of(ledger))
+    nightly(ledger, nights[2], *to)
+    assert set(warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))) == {3}
+
+
+def test_a_warehouse_that_fails_is_brought_up_to_date_later(nights, tmp_path, monkeypatch):
+    ledger, to = tmp_path / "ledger", ("--output", f"duckdb:{tmp_path}/crowd.duckdb")
+    nightly(ledger, nights[0], *to)
+    nightly(ledger, nights[1], "--keep-versions", "1")
+    nightly(ledger, nights[2], "--keep-versions", "1")
+
+    def away(self, run):
+        raise RunError("The warehouse is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DuckDbWarehouse, "load", away)
+        assert "The warehouse is away." in nightly(ledger, nights[3], *to, code=1).err
+    assert LedgerFolder(str(ledger)).existing().number == 4  # the night is in the ledger
+    assert not any("-whole/" in path for path in bytes_of(ledger))
+    nightly(ledger, nights[3], *to)
+    runs = warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))
+    assert {number: row["whole"] for number, row in runs.items()} == {1: True, 4: True}
+
+
+def test_each_warehouse_gets_what_it_lacks(nights, tmp_path):
+    ledger, one, other = tmp_path / "ledger", f"duckdb:{tmp_path}/one.duckdb", f"duckdb:{tmp_path}/other.duckdb"
+    nightly(ledger, nights[0], "--output", one)
+    nightly(ledger, nights[1], "--output", one)
+    told = nightly(ledger, nights[2], "--output", one, "--output", other)["loaded"]
+    assert (told[one]["runs"], told[other]["runs"]) == (1, 3)
+    for table, key in (("scores", "task"), ("skills", "worker"), ("edges", ("worker_a", "worker_b"))):
+        assert warehouse_rows(tmp_path / "one.duckdb", table, key) == warehouse_rows(
+            tmp_path / "other.duckdb", table, key
+        )

@@ -1,0 +1,75 @@
+"""What a night says of itself: counts like the batch's, settings and inputs that were really used, exit codes."""
+
+import json
+
+import pytest
+from nights import nightly
+
+from pipelines import cli
+from pipelines.ledger.versions import LedgerFolder
+from pipelines.run_tables import read_manifest, read_table
+
+LABELS = """task,worker,label,time,op
+a,w,x,1,
+a,w,,2,delete
+b,w,x,1,
+b,v,x,1,
+b,u,y,1,
+c,u,y,1,
+c,u,x,2,
+"""
+
+
+@pytest.fixture
+def labels(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text(LABELS, "utf-8")
+    return path
+
+
+def manifest_of(ledger):
+    folder = LedgerFolder(str(ledger))
+    return read_manifest(folder.at(folder.existing().run))
+
+
+def test_a_first_night_counts_as_the_batch_does(labels, tmp_path):
+    nightly(tmp_path / "ledger", [labels])
+    assert cli.main(["aggregate", str(labels), "--output", str(tmp_path / "run"), "--quiet"]) == 0
+    ours, theirs = manifest_of(tmp_path / "ledger")["counts"], read_manifest(str(tmp_path / "run"))["counts"]
+    names = ("read", "used", "repeated", "rejected", "withdrawn")
+    assert [ours[f"labels_{name}"] for name in names] == [theirs[f"labels_{name}"] for name in names] == [7, 4, 1, 0, 2]
+
+
+def test_gold_is_taken_when_there_are_no_labels(labels, tmp_path):
+    nightly(tmp_path / "ledger", [labels])
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "gold.csv").write_text("task,label\nb,y\n")
+    nightly(tmp_path / "ledger", [tmp_path / "empty.csv"], "--gold", tmp_path / "gold.csv")
+    folder = LedgerFolder(str(tmp_path / "ledger"))
+    (row,) = read_table(folder.at(folder.existing().run), "scores").to_pylist()
+    assert (row["task"], row["label"], row["status"]) == ("b", "y", "gold")
+
+
+def test_the_manifest_tells_what_was_asked_for(labels, tmp_path):
+    (tmp_path / "prior.csv").write_text("worker,skill\nw,0.5\n")
+    options = ("--prior-skills", tmp_path / "prior.csv", "--fail-if", "rejects-share>0.5", "--output", tmp_path / "out")
+    nightly(tmp_path / "ledger", [labels], *options)
+    manifest = manifest_of(tmp_path / "ledger")
+    assert {one["role"] for one in manifest["inputs"]} == {"labels", "prior-skills"}
+    assert json.loads(manifest["settings"]["fail_if"]) == ["rejects-share>0.5"]
+    assert json.loads(manifest["settings"]["output"]) == [str(tmp_path / "out")]
+    assert int(manifest["settings"]["shards"]) == LedgerFolder(str(tmp_path / "ledger")).existing().shards
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (LABELS + "b,v,x,1,\n", 0),  # repeats only
+        ("task,worker,label,time,op\n", 0),  # nothing at all
+        ("task,worker,label,time,op\nb,,x,1,\n", 3),  # rejects only
+    ],
+)
+def test_exit_code_3_is_for_labels_of_which_none_is_usable(labels, tmp_path, content, code):
+    nightly(tmp_path / "ledger", [labels])
+    (tmp_path / "next.csv").write_text(content)
+    nightly(tmp_path / "ledger", [tmp_path / "next.csv"], code=code)

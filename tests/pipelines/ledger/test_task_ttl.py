@@ -1,0 +1,171 @@
+"""--task-ttl: when tasks close, what becomes of late labels, last answers and verdicts, against the rule in plain."""
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nights import last_events, nightly, rows_of, run_of, state_of, write_events
+
+from pipelines import nightly as road
+from pipelines.late import LATE
+from pipelines.ledger import night
+from pipelines.ledger.night_settings import NightSettings
+from pipelines.ledger.versions import LedgerFolder
+from pipelines.run_tables import read_table
+from pipelines.settings import BatchSettings
+
+NO_TIME = -(1 << 63)
+
+
+class ModelOfClosing:
+    """The rule, one event at a time.
+
+    The clock is the latest time of an event that was taken. When a night is over, tasks whose latest event is older
+    than the clock less the time to live are closed; what is closed stays closed. An event without a time keeps its
+    task open as long as events of today's date would.
+    """
+
+    def __init__(self, today):
+        self.today, self.clock, self.closed_before = today, NO_TIME, NO_TIME
+        self.latest, self.taken = {}, []
+
+    def is_closed(self, task):
+        return task in self.latest and self.latest[task] < self.closed_before
+
+    def night(self, files, ttl):
+        """Takes a night's events; gives the late ones and the tasks that close."""
+        shut = {task for task in self.latest if self.is_closed(task)}
+        late = []
+        for number, events in enumerate(files):
+            for place, event in enumerate(events):
+                task, _, _, time = event
+                if task in shut:
+                    late.append((number, place, event))
+                    continue
+                self.taken.append(event)
+                self.latest[task] = max(self.latest.get(task, NO_TIME), self.today if time is None else time)
+                self.clock = max(self.clock, NO_TIME if time is None else time)
+        if ttl and self.clock != NO_TIME:
+            self.closed_before = max(self.closed_before, self.clock - ttl)
+        return late, {task for task in self.latest if self.is_closed(task)} - shut
+
+
+events = st.tuples(
+    st.sampled_from(["t", "u", "v", "x"]),
+    st.sampled_from(["ann", "bob", "cem"]),
+    st.sampled_from(["yes", "no", None]),
+    st.sampled_from([None, *range(0, 60, 4)]),
+)
+nights = st.lists(
+    st.tuples(st.lists(st.lists(events, min_size=1, max_size=6), min_size=1, max_size=2), st.sampled_from([0, 5, 20])),
+    min_size=2,
+    max_size=6,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(nights=nights, rescore=st.sampled_from(["changed", "all"]))
+def test_nights_go_by_the_rule(nights, rescore):
+    """Labels without times, a time to live that changes from night to night or is taken away."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, ledger, verdicts = ModelOfClosing(today=1 << 60), f"{folder}/ledger", Counter()
+        for number, (files, ttl) in enumerate(nights):
+            files = [[*part, (f"own-{number}-{k}", "ann", "yes", 1)] for k, part in enumerate(files)]
+            paths = [str(write_events(Path(folder, f"{number}-{k}.csv"), part)) for k, part in enumerate(files)]
+            batch = BatchSettings(tuple(paths), "")
+            road.run(NightSettings(batch, ledger, task_ttl_us=ttl, shards=2, rescore=rescore))
+            late, closing = model.night(files, ttl)
+            version = LedgerFolder(ledger).existing()
+            assert (version.clock_us, version.closed_before_us) == (model.clock, model.closed_before)
+            assert _rejected(run_of(ledger)) == sorted((paths[k], place, event[:2]) for k, place, event in late)
+            assert version.counts.get(f"labels_rejected.{LATE}", 0) == len(late)
+            assert state_of(ledger)["rows"] == last_events(model.taken)
+            scores = rows_of(run_of(ledger), "scores", "task")
+            held = {task for (task, _), (label, *_) in last_events(model.taken).items() if label}
+            assert closing & held <= scores.keys()  # a last answer
+            verdicts.update(scores[task]["label"] for task in closing & held)
+            assert dict(version.closed) == dict(verdicts)
+            assert version.counts["tasks_closed"] == verdicts.total()
+
+
+def _rejected(run):
+    """(file, position, (task, worker)) of the late rejects of a run."""
+    rows = read_table(run, "rejects").to_pylist()
+    assert {row["reason"] for row in rows} <= {LATE}
+    records = [json.loads(row["record"]) for row in rows]
+    return sorted(
+        (row["source"], row["position"], (record["task"], record["worker"]))
+        for row, record in zip(rows, records, strict=True)
+    )
+
+
+HOUR = 3_600_000_000
+
+
+def test_the_command_closes_tasks_and_rejects_what_is_late(tmp_path):
+    first = [
+        ("old", "ann", "a", 0),
+        ("old", "bob", "a", 0),
+        ("new", "ann", "b", 30 * HOUR),
+        ("new", "bob", "b", 30 * HOUR),
+    ]
+    ledger, ttl = tmp_path / "ledger", ("--task-ttl", "24h")
+    told = nightly(ledger, [write_events(tmp_path / "1.csv", first)], *ttl)
+    assert told["counts"]["tasks_closed"] == 1
+    late = [("new", "cem", "b", 31 * HOUR), ("old", "cem", "b", 32 * HOUR), ("old", "ann", None, 33 * HOUR)]
+    told = nightly(ledger, [write_events(tmp_path / "2.csv", late)], *ttl)
+    assert told["counts"]["labels_rejected"] == told["counts"]["labels_rejected.late-label"] == 2
+    assert LedgerFolder(str(ledger)).existing().clock_us == 31 * HOUR  # late labels do not move the clock
+    rows = read_table(run_of(ledger), "rejects").to_pylist()
+    assert [(row["reason"], row["source"], row["position"]) for row in rows] == [
+        ("late-label", str(tmp_path / "2.csv"), 1),
+        ("late-label", str(tmp_path / "2.csv"), 2),
+    ]
+    assert [json.loads(row["record"]) for row in rows] == [
+        {"task": "old", "worker": "cem", "label": "b", "submitted_at_us": 32 * HOUR},
+        {"task": "old", "worker": "ann", "op": "delete", "submitted_at_us": 33 * HOUR},
+    ]
+    assert "--task-ttl" in rows[0]["detail"]
+    assert rows_of(run_of(ledger), "scores", "task").keys() == {"new"}
+
+
+def test_a_task_closes_only_when_it_is_older_than_the_time_to_live(tmp_path):
+    rows = [("edge", "ann", "a", HOUR), ("gone", "ann", "a", HOUR - 1), ("now", "ann", "a", 2 * HOUR)]
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], "--task-ttl", "1h")
+    late = [("edge", "bob", "a", 2 * HOUR), ("gone", "bob", "a", 2 * HOUR)]
+    told = nightly(tmp_path / "ledger", [write_events(tmp_path / "2.csv", late)], "--task-ttl", "1h")
+    assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 1)
+
+
+def test_a_night_of_late_labels_alone_leaves_the_labels_as_they_were(tmp_path):
+    rows = [("old", "ann", "a", 0), ("now", "ann", "a", 2 * HOUR)]
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], "--task-ttl", "1h")
+    before = state_of(tmp_path / "ledger")
+    late = write_events(tmp_path / "2.csv", [("old", "bob", "a", 3 * HOUR)])
+    told = nightly(tmp_path / "ledger", [late], "--task-ttl", "1h", code=3)
+    assert (told["counts"]["labels_rejected"], told["ledger_version"]) == (1, 2)
+    assert state_of(tmp_path / "ledger") == before
+
+
+def test_what_an_older_segment_says_of_a_task_does_not_close_it(tmp_path, monkeypatch):
+    """The task has had a label since, which stands in another segment."""
+    monkeypatch.setattr(night, "_MERGED_ROWS", 0)
+    ledger = tmp_path / "ledger"
+    nightly(ledger, [write_events(tmp_path / "1.csv", [("t", "ann", "a", 0), ("u", "ann", "a", 0)])])
+    nightly(ledger, [write_events(tmp_path / "2.csv", [("t", "bob", "a", 30 * HOUR)])])
+    told = nightly(ledger, [write_events(tmp_path / "3.csv", [("v", "ann", "a", 40 * HOUR)])], "--task-ttl", "24h")
+    assert told["counts"]["tasks_closed"] == 1
+    assert rows_of(run_of(ledger), "scores", "task").keys() == {"u", "v"}
+    assert nightly(ledger, [write_events(tmp_path / "4.csv", [("t", "cem", "a", 41 * HOUR)])])["ledger_version"] == 4
+
+
+def test_a_task_at_the_very_edge_of_one_night_closes_in_the_next(tmp_path, monkeypatch):
+    """It is alone in its segment, whose times tell whether it is looked at."""
+    monkeypatch.setattr(night, "_MERGED_ROWS", 0)
+    for number, told in ((1, 0), (2, 0), (3, 1), (4, 2)):
+        file = write_events(tmp_path / f"{number}.csv", [(f"t{number}", "ann", "a", number * HOUR)])
+        closed = nightly(tmp_path / "ledger", [file], "--task-ttl", "1h", "--shards", "1")["counts"]["tasks_closed"]
+        assert closed == told, number

@@ -1,0 +1,93 @@
+"""DuckDB as a warehouse: what is its own."""
+
+import subprocess
+import sys
+import time
+
+import duckdb
+import pytest
+from warehouse_runs import first_night, score, write_run
+
+from pipelines.errors import InvalidSettingError, RunError
+from pipelines.sinks.duckdb import DuckDbWarehouse
+from pipelines.sinks.loads import TABLES, table_doc, table_schema
+
+_HOLD = """\
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def query(path, sql):
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A file that another process holds, and that process."""
+    path = tmp_path / "crowd.duckdb"
+    other = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout.readline() == "held\n"
+    yield path, other
+    other.communicate("\n")
+
+
+def test_tables_and_columns_are_documented(tmp_path):
+    DuckDbWarehouse(str(tmp_path / "a.duckdb"), "crowd nights").check()
+    tables = query(tmp_path / "a.duckdb", "SELECT table_name, comment FROM duckdb_tables() WHERE NOT internal")
+    assert dict(tables) == {name: table_doc(name) for name in TABLES}
+    columns = query(
+        tmp_path / "a.duckdb",
+        "SELECT column_name, comment, data_type FROM duckdb_columns() WHERE table_name = 'scores'"
+        " ORDER BY column_index",
+    )
+    assert [(name, doc) for name, doc, _ in columns] == [
+        (one.name, one.metadata[b"doc"].decode()) for one in table_schema("scores")
+    ]
+    assert {name: kind for name, _, kind in columns}["probabilities"] == "MAP(VARCHAR, DOUBLE)"
+
+
+def test_a_file_that_another_process_holds_is_waited_for(held, tmp_path):
+    path, other = held
+    run = first_night(tmp_path / "run")
+    with pytest.raises(RunError, match=r"did not take run night-1: IO Error: Could not set lock .*Load it again"):
+        DuckDbWarehouse(str(path), patience_s=0.3).load(run)
+    with pytest.raises(InvalidSettingError, match="cannot be used: IO Error: Could not set lock"):
+        DuckDbWarehouse(str(path), patience_s=0.3).check()
+    other.stdin.write("\n")
+    other.stdin.flush()
+    began = time.monotonic()
+    assert DuckDbWarehouse(str(path)).load(run)["scores"] == 3
+    assert time.monotonic() - began < 30
+
+
+def test_columns_of_a_later_version_are_added_and_rows_kept(tmp_path):
+    warehouse = DuckDbWarehouse(str(tmp_path / "a.duckdb"))
+    warehouse.load(write_run(tmp_path / "1", "one", scores=[[score("old")]]))
+    with duckdb.connect(warehouse.path) as connection:
+        connection.execute("ALTER TABLE score_history DROP COLUMN probabilities")
+    warehouse.check()
+    warehouse.load(write_run(tmp_path / "2", "two", scores=[[score("new", probabilities={"yes": 1.0})]]))
+    found = query(warehouse.path, "SELECT task, probabilities FROM score_history ORDER BY task")
+    assert found == [("new", {"yes": 1.0}), ("old", None)]
+
+
+def test_tables_of_something_else_are_refused(tmp_path):
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("CREATE TABLE scores (player VARCHAR)")
+    with pytest.raises(InvalidSettingError, match=r"holds a table scores of something else. Give another schema"):
+        DuckDbWarehouse(str(tmp_path / "a.duckdb")).check()
+    assert query(tmp_path / "a.duckdb", "SELECT table_name FROM duckdb_tables()") == [("scores",)]
+
+
+def test_files_that_cannot_be_used_are_refused(tmp_path):
+    (tmp_path / "text").write_text("no database, but a text that is long enough to be looked at" * 100)
+    with pytest.raises(InvalidSettingError, match=r"text cannot be used: IO Error.*not a valid DuckDB"):
+        DuckDbWarehouse(str(tmp_path / "text")).check()
+    with pytest.raises(InvalidSettingError, match="is not there; make it first"):
+        DuckDbWarehouse(str(tmp_path / "no" / "a.duckdb")).check()
