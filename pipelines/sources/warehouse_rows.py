@@ -15,6 +15,7 @@ from pipelines.sources.warehouse_addresses import WarehouseAddress
 
 ROWS_PER_BATCH = 1 << 16
 _SHOWN = 5
+_LIKE = 0.6
 
 
 class WarehouseRows(Protocol):
@@ -30,13 +31,22 @@ class WarehouseRows(Protocol):
 
 def no_table(address: WarehouseAddress, tables: Iterable[Sequence[str]]) -> InputError:
     """What to say when the table is not among `tables`, each the parts of a name: it names those that are near."""
-    names = sorted(".".join(parts[-len(address.table) :]) for parts in tables)
-    wanted = address.table_name
-    near = difflib.get_close_matches(wanted, names, _SHOWN, 0.6)
-    near = near or [name for name in names if name.split(".")[-1] == address.table[-1]]
-    there = ", ".join(near or names[:_SHOWN])
+    names = sorted(tuple(parts[-len(address.table) :]) for parts in tables)
+    near = _near(address.table, names) or [name for name in names if name[-1] == address.table[-1]]
+    there = ", ".join(".".join(name) for name in (near or names)[:_SHOWN])
     hint = f"Did you mean {there}?" if near else f"There are {there}." if there else "There are no tables."
-    return InputError(f"{address.text} names the table {wanted}, which is not there. {hint}")
+    return InputError(f"{address.text} names the table {address.table_name}, which is not there. {hint}")
+
+
+def _near(wanted: Sequence[str], names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The names like `wanted` in each of their parts, the nearest first: a schema in common makes no tables alike."""
+
+    def likeness(name: Sequence[str]) -> list[float]:
+        pairs = zip(reversed(wanted), reversed(name), strict=False)
+        return [difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs]
+
+    alike = [name for name in names if min(likeness(name)) >= _LIKE]
+    return sorted(alike, key=lambda name: -sum(likeness(name)))
 
 
 def refused(address: WarehouseAddress, error: BaseException) -> InputError:

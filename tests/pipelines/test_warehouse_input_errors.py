@@ -35,7 +35,13 @@ def crowd(tmp_path):
 
 @pytest.fixture
 def dsn(postgres):
-    return write_postgres(postgres.dsn, ROWS, "labels", ["text", "text", "text"])
+    """A database in which there are just two tables, whatever other tests do to the server."""
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS refusals WITH (FORCE)")
+        connection.execute("CREATE DATABASE refusals")
+    dsn = f"{postgres.dsn.rpartition('/')[0]}/refusals"
+    write_postgres(dsn, ROWS, "kept", ["text", "text", "text"])
+    return write_postgres(dsn, ROWS, "labels", ["text", "text", "text"])
 
 
 @pytest.fixture
@@ -60,6 +66,7 @@ def test_a_missing_table_of_duckdb_names_the_near_ones(crowd, tmp_path):
 def test_a_missing_table_of_postgres_names_the_near_ones(dsn, tmp_path):
     assert "table label, which is not there. Did you mean labels?" in refusal(f"{dsn}?table=label", tmp_path)
     assert "Did you mean public.labels?" in refusal(f"{dsn}?table=publc.labels", tmp_path)
+    assert "There are public.kept, public.labels." in refusal(f"{dsn}?table=public.zzz", tmp_path)
 
 
 def test_a_missing_table_of_iceberg_names_the_near_ones(catalog, tmp_path):
