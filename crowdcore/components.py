@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from crowdcore.labels import Ints
 
 _SAMPLE = 8
+_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,15 @@ class Components:
         """The components of the graph whose edges join `first` and `second`."""
         if n_nodes == 0:
             return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
-        if len(first) > 2 * _SAMPLE * n_nodes:
-            sample = cls._of(n_nodes, *_some_edges(n_nodes, first, second))
-            if sample.n_components == 1 and not sample.bipartite[0]:
-                return sample  # more edges can neither join more nor mend an odd cycle
+        if len(first) > 2 * _SAMPLE * n_nodes and _is_one_odd_piece(n_nodes, *_some_edges(n_nodes, first, second)):
+            alike = np.zeros(n_nodes, np.int64)
+            return cls(alike, alike, np.zeros(1, bool))  # more edges can neither join more nor mend an odd cycle
         return cls._of(n_nodes, first, second)
 
     @classmethod
     def _of(cls, n_nodes: int, first: Ints, second: Ints) -> "Components":
+        from scipy.sparse.csgraph import connected_components  # its import takes longer than most graphs need
+
         piece = connected_components(_double_cover(n_nodes, first, second), directed=False)[1].astype(np.int64)
         plain, mirrored = piece[:n_nodes], piece[n_nodes:]
         _, start, component = np.unique(np.minimum(plain, mirrored), return_index=True, return_inverse=True)
@@ -68,11 +69,24 @@ class Components:
 
 
 def _some_edges(n_nodes: int, first: Ints, second: Ints) -> tuple[Ints, Ints]:
-    """The first few edges of each node, when edges are sorted; else some of them."""
-    starts = np.searchsorted(first, np.arange(n_nodes))
-    kept = (starts[:, None] + np.arange(_SAMPLE)).reshape(-1)
+    """A few edges of each node, from the first of them on evenly spread, when edges are sorted; else some edges."""
+    starts = np.searchsorted(first, np.arange(n_nodes + 1))
+    kept = (starts[:-1, None] + np.diff(starts)[:, None] * np.arange(_SAMPLE) // _SAMPLE).reshape(-1)
     kept = kept[kept < len(first)]
     return first[kept], second[kept]
+
+
+def _is_one_odd_piece(n_nodes: int, first: Ints, second: Ints) -> bool:
+    """Whether few steps along the edges lead from node 0 to every node, an even and an odd number of them."""
+    reached = np.zeros((2, n_nodes), bool)  # by an even number of steps, by an odd one
+    reached[0, 0] = True
+    for step in range(_STEPS):
+        here, there = reached[step % 2], reached[1 - step % 2]
+        there[second[here[first]]] = True
+        there[first[here[second]]] = True
+        if reached.all():
+            return True
+    return False
 
 
 def _double_cover(n_nodes: int, first: Ints, second: Ints) -> sp.csr_array:

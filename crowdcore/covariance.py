@@ -9,9 +9,11 @@ whose exact value is known and added again. The seed is fixed.
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from crowdcore.labels import Ints
 from crowdcore.weights import Floats
@@ -26,6 +28,7 @@ _THREADS = 2
 _MAX_ROUNDS = 60
 _PRECISE = 1e-2
 _FLOOR = 0.25
+_CELLS_PER_EDGE = 4  # of a matrix, at most, when it is kept whole
 
 
 @dataclass(frozen=True)
@@ -99,10 +102,7 @@ class NormalEquations:
     def probed_variances(self) -> Floats:
         """(nodes,) diag(P⁻¹ E P⁻¹), estimated."""
         n_nodes = len(self.part)
-        starts = np.searchsorted(self.first, np.arange(n_nodes + 1)).astype(np.int32)
-        columns, shape = self.second.astype(np.int32), (n_nodes, n_nodes)
-        p = sp.csr_array((self.p, columns, starts), shape=shape)
-        e = sp.csr_array((self.e, columns, starts), shape=shape)
+        p, e = self._upper(self.p), self._upper(self.e)
         n_probes = int(np.clip(_PROBE_CELLS // (len(self.first) + 10 * n_nodes), _MIN_PROBES, _MAX_PROBES))
         signs: Floats = np.random.default_rng(0).integers(0, 2, (n_nodes, n_probes)).astype(np.float64) * 2 - 1
         scale = self.p_diagonal[:, None]
@@ -118,7 +118,17 @@ class NormalEquations:
         correction: Floats = np.mean(np.concatenate(parts, axis=1), axis=1)
         return np.maximum(known + correction, _FLOOR * known)
 
-    def _solved(self, p: sp.csr_array, wanted: Floats) -> Floats:
+    def _upper(self, values: Floats) -> "_Upper":
+        """A matrix with `values` above its diagonal; in half the precision, ample for an estimate, when it is full."""
+        n_nodes = len(self.part)
+        if len(self.first) * _CELLS_PER_EDGE >= n_nodes**2:
+            dense = np.zeros((n_nodes, n_nodes), np.float32)
+            dense[self.first, self.second] = values
+            return dense
+        starts = np.searchsorted(self.first, np.arange(n_nodes + 1)).astype(np.int32)
+        return sp.csr_array((values, self.second.astype(np.int32), starts), shape=(n_nodes, n_nodes))
+
+    def _solved(self, p: "_Upper", wanted: Floats) -> Floats:
         """P⁻¹ times each column, by conjugate gradients scaled by the diagonal."""
         scale = self.p_diagonal[:, None]
         found, residual = np.zeros_like(wanted), wanted.copy()
@@ -141,6 +151,10 @@ class NormalEquations:
         return found
 
 
-def _times(upper: sp.csr_array, diagonal: Floats, columns: Floats) -> Floats:
-    product: Floats = diagonal[:, None] * columns + upper @ columns + upper.T @ columns
+_Upper: TypeAlias = sp.csr_array | NDArray[np.float32]
+
+
+def _times(upper: _Upper, diagonal: Floats, columns: Floats) -> Floats:
+    factor = columns.astype(np.float32) if isinstance(upper, np.ndarray) else columns
+    product: Floats = diagonal[:, None] * columns + upper @ factor + upper.T @ factor
     return product

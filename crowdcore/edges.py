@@ -19,7 +19,7 @@ True
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from crowdcore.labels import Ints, TaskLabels
 from crowdcore.pairs import PairTally, sorted_pairs
 
 Names = NDArray[Any]
+_Rest: TypeAlias = tuple[tuple[str, ...], int, tuple[int, ...]]  # the last fields of `EdgeCounts`
 _FEW = 4  # so many times fewer pairs are added without sorting all
 
 
@@ -77,13 +78,10 @@ class EdgeCounts:
     ) -> "EdgeCounts":
         """The counts of `tally`, whose worker codes stand for `workers`; who and what has no label is left out."""
         names = np.asarray(workers, object)
-        n_labels, n_triples = tally.by_worker(len(names))
-        present = np.flatnonzero(n_labels)
-        rank = present[np.argsort(names[present], kind="stable")]
-        a, b, n_common, n_agree = tally.pairs(rank)
-        return cls(
-            names[rank], n_labels[rank], n_triples[rank], a, b, n_common, n_agree, *_split(n_by_class, tally.n_sampled)
-        )
+        seen = tally.seen()
+        rank = seen[np.argsort(names[seen], kind="stable")]
+        n_labels, n_triples = (counts[rank] for counts in tally.by_worker(len(names)))
+        return cls._of_present(names[rank], n_labels, n_triples, tally.pairs(rank), _split(n_by_class, tally.n_sampled))
 
     @classmethod
     def sum(cls, parts: Iterable["EdgeCounts"]) -> "EdgeCounts":
@@ -148,15 +146,23 @@ class EdgeCounts:
         n_common = np.concatenate([sign * part.n_common for part, sign in parts])
         n_agree = np.concatenate([sign * part.n_agree for part, sign in parts])
         first, second, n_common, n_agree = sorted_pairs(first, second, n_common, n_agree, len(names))
+        return cls._of_present(names, n_labels, n_triples, (first, second, n_common, n_agree), _together(parts))
+
+    @classmethod
+    def _of_present(
+        cls, names: Names, n_labels: Ints, n_triples: Ints, pairs: tuple[Ints, Ints, Ints, Ints], rest: "_Rest"
+    ) -> "EdgeCounts":
+        """The counts, without the workers of whom there is nothing to count."""
+        first, second, n_common, n_agree = pairs
         stays = (n_labels != 0) | (n_triples != 0)
-        stays[first] = stays[second] = True  # a corrected label changes pairs and no worker's counts
-        present = np.flatnonzero(stays)
-        position = np.full(len(names), -1, np.int64)
-        position[present] = np.arange(len(present))
+        if not stays.all():
+            stays[first] = stays[second] = True  # a corrected label changes pairs and no worker's counts
+        if stays.all():
+            return cls(names, n_labels, n_triples, first, second, n_common, n_agree, *rest)
+        position = np.cumsum(stays) - 1
         return cls(
-            names[present], n_labels[present], n_triples[present], position[first], position[second],
-            n_common, n_agree, *_together(parts),
-        )  # fmt: skip
+            names[stays], n_labels[stays], n_triples[stays], position[first], position[second], n_common, n_agree, *rest
+        )
 
     @classmethod
     def _with_few(cls, many: "EdgeCounts", few: "EdgeCounts", sign: int) -> "EdgeCounts | None":
@@ -173,23 +179,63 @@ class EdgeCounts:
         asked = place[few.first] * many.n_workers + place[few.second]
         at = np.searchsorted(key, asked)
         known = key[np.minimum(at, len(key) - 1)] == asked
-        counts = []
-        for mine, theirs in ((many.n_common, few.n_common), (many.n_agree, few.n_agree)):
-            total = mine.copy()
-            total[at[known]] += sign * theirs[known]
-            counts.append(np.insert(total, at[~known], sign * theirs[~known]))
-        key = np.insert(key, at[~known], asked[~known])
-        stays = (counts[0] != 0) | (counts[1] != 0)
-        if not stays.all():
-            key, counts = key[stays], [count[stays] for count in counts]
-        first, second = np.divmod(key, many.n_workers)
+        del key
+        there = at[known]
+        n_common = many.n_common[there] + sign * few.n_common[known]
+        n_agree = many.n_agree[there] + sign * few.n_agree[known]
+        stays = (n_common != 0) | (n_agree != 0)
+        pairs = _Rearranged.of(many.n_edges, gone=there[~stays], new=at[~known])
+        all_common = pairs.with_new(many.n_common, sign * few.n_common[~known])
+        all_agree = pairs.with_new(many.n_agree, sign * few.n_agree[~known])
+        changed = pairs.now(there[stays])
+        all_common[changed], all_agree[changed] = n_common[stays], n_agree[stays]
         return cls(
-            many.workers, n_labels, n_triples, first, second, counts[0], counts[1],
-            *_together([(many, 1), (few, sign)]),
+            many.workers, n_labels, n_triples,
+            pairs.with_new(many.first, place[few.first[~known]]),
+            pairs.with_new(many.second, place[few.second[~known]]),
+            all_common, all_agree, *_together([(many, 1), (few, sign)]),
         )  # fmt: skip
 
 
-def _together(parts: Sequence[tuple[EdgeCounts, int]]) -> tuple[tuple[str, ...], int, tuple[int, ...]]:
+@dataclass(frozen=True)
+class _Rearranged:
+    """Where the numbers of a long array go when some leave it and others come between.
+
+    Attributes:
+        gone: places of those that leave, sorted.
+        new: before which places others come, sorted.
+        source: (after,) where the numbers were before; anything for those that come.
+        put: where those that come are.
+    """
+
+    gone: Ints
+    new: Ints
+    source: Ints
+    put: Ints
+
+    @classmethod
+    def of(cls, size: int, gone: Ints, new: Ints) -> "_Rearranged":
+        cut = np.concatenate([new, gone])
+        order = np.argsort(cut, kind="stable")
+        cut, comes = cut[order], order < len(new)
+        starts, ends = np.append(0, cut + ~comes), np.append(cut, size)  # of what stays together
+        lengths = ends - starts + np.append(comes, False)
+        after = np.cumsum(lengths)
+        source = np.arange(after[-1]) + np.repeat(starts - (after - lengths), lengths)
+        return cls(gone, new, source, after[:-1][comes] - 1)
+
+    def now(self, places: Ints) -> Ints:
+        """Where those are now that were at `places` and stay."""
+        return places - np.searchsorted(self.gone, places) + np.searchsorted(self.new, places, side="right")
+
+    def with_new(self, old: Ints, new: Ints) -> Ints:
+        """The array without those that leave and with those that come."""
+        found: Ints = old.take(self.source, mode="clip")
+        found[self.put] = new
+        return found
+
+
+def _together(parts: Sequence[tuple[EdgeCounts, int]]) -> _Rest:
     """The last fields of the sum of `parts`."""
     n_by_class: Counter[str] = Counter()
     for part, sign in parts:
@@ -198,7 +244,7 @@ def _together(parts: Sequence[tuple[EdgeCounts, int]]) -> tuple[tuple[str, ...],
     return _split(n_by_class, sum(sign * part.n_sampled for part, sign in parts))
 
 
-def _split(n_by_class: Mapping[str, int], n_sampled: int) -> tuple[tuple[str, ...], int, tuple[int, ...]]:
+def _split(n_by_class: Mapping[str, int], n_sampled: int) -> _Rest:
     """The last fields of `EdgeCounts`; classes without a label are left out."""
     found = sorted((name, n) for name, n in n_by_class.items() if n)
     return tuple(name for name, _ in found), n_sampled, tuple(n for _, n in found)

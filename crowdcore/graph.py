@@ -191,9 +191,10 @@ def _sigma_min(edges: EdgeCounts, component: Ints, human: Flags, identified: Fla
     degree = np.zeros(edges.n_workers)
     for end in (edges.first, edges.second):
         degree += np.bincount(end, common, edges.n_workers)
-    one, other = place[edges.first], place[edges.second]
-    kept = (one >= 0) & (other >= 0)
-    if not kept.all():
+    one, other = edges.first, edges.second
+    if len(nodes) < edges.n_workers:
+        one, other = place[one], place[other]
+        kept = (one >= 0) & (other >= 0)
         one, other, common = one[kept], other[kept], common[kept]
     graphs = SignlessLaplacian(number[component[nodes]], degree[nodes], one, other, common, len(wanted))
     found[wanted] = graphs.smallest_eigenvalues()

@@ -36,35 +36,45 @@ class PairTally:
     n_sampled: int = 0
     _dense: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     _sparse: sp.csr_array | None = None
-    _pending: list["Pairs"] = field(default_factory=list)
+    _pending: list[tuple["Pairs", int]] = field(default_factory=list)
     _n_labels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _n_triples: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _seen: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _settling: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, labels: TaskLabels) -> None:
-        """Adds the pairs of `labels`; the labels of a task must be in the order of their worker ids."""
+    def add(self, labels: TaskLabels, sign: int = 1) -> None:
+        """Adds the pairs of `labels`, or with the sign −1 takes them away.
+
+        The labels of a task must be in the order of their worker ids.
+        """
         sizes = labels.sizes
         triples = np.repeat((sizes - 1) * (sizes - 2), sizes).astype(np.float64)
         n_labels = np.bincount(labels.worker, minlength=labels.n_workers)
         n_triples = np.bincount(labels.worker, triples, minlength=labels.n_workers).astype(np.int64)
         with self._lock:
-            self.n_sampled += int(is_sampled(sizes).sum())
+            self.n_sampled += sign * int(is_sampled(sizes).sum())
             size = max(labels.n_workers, len(self._n_labels))
             self._n_labels, self._n_triples = _grown(self._n_labels, size), _grown(self._n_triples, size)
-            self._n_labels[: labels.n_workers] += n_labels
-            self._n_triples[: labels.n_workers] += n_triples
+            self._seen = _grown(self._seen, size)
+            self._n_labels[: labels.n_workers] += sign * n_labels
+            self._n_triples[: labels.n_workers] += sign * n_triples
+            self._seen[: labels.n_workers] += n_labels
         for pairs in pair_rounds(labels):
-            self._add_pairs(pairs)
+            self._add_pairs(pairs, sign)
 
     def by_worker(self, n_workers: int) -> tuple[Ints, Ints]:
         """(workers,) labels and ordered pairs of distinct peers."""
         return _grown(self._n_labels, n_workers), _grown(self._n_triples, n_workers)
 
-    def pairs(self, order: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """(edges,) first worker, second worker, common tasks, agreements, sorted.
+    def seen(self) -> Ints:
+        """Codes of the workers of whom a label was added or taken away."""
+        return np.flatnonzero(self._seen)
 
-        Workers are named by their places in `order`, which lists every worker code that has a label once.
+    def pairs(self, order: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """(edges,) first worker, second worker, common tasks, agreements, sorted; pairs without either are left out.
+
+        Workers are named by their places in `order`, which lists every worker code that was seen once.
         """
         self._settle(at_least=1)
         if self._sparse is None:
@@ -74,7 +84,9 @@ class PairTally:
         tables = [sp.coo_array(table) for table in (self._sparse, self._dense) if table.shape[0]]
         one, other = (np.concatenate([place[table.coords[axis]] for table in tables]) for axis in (0, 1))
         count = np.concatenate([table.data for table in tables])
-        return _unpacked(_table_of(one, other, count, len(order)))
+        table = _table_of(one, other, count, len(order))
+        table.eliminate_zeros()
+        return _unpacked(table)
 
     def _dense_pairs(self, known: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """The pairs of the dense table, some rows at a time: they stay in the processor's cache."""
@@ -93,15 +105,15 @@ class PairTally:
             return _unpacked(_table_of(first, second, count, size))
         return first, second, *_counts_of(count)
 
-    def _add_pairs(self, pairs: "Pairs") -> None:
+    def _add_pairs(self, pairs: "Pairs", sign: int) -> None:
         with self._lock:
             n_workers = len(self._n_labels)
-            self._pending.append(pairs)
+            self._pending.append((pairs, sign))
             n_pending = self._n_pending()
             few = n_pending < n_workers**2 // _CELLS_PER_PAIR  # a dense table would be empty for the most part
             if n_workers <= _DENSE_WORKERS and (len(self._dense) or not few):
-                for one in self._pending:
-                    self._add_dense(one, n_workers)
+                for one, its_sign in self._pending:
+                    self._add_dense(one, its_sign, n_workers)
                 self._pending.clear()
                 return
             full = n_pending >= _ROUND_PAIRS
@@ -109,9 +121,9 @@ class PairTally:
             self._settle(at_least=_ROUND_PAIRS)
 
     def _n_pending(self) -> int:
-        return sum(len(pairs.first) for pairs in self._pending)
+        return sum(len(pairs.first) for pairs, _ in self._pending)
 
-    def _add_dense(self, pairs: "Pairs", n_workers: int) -> None:
+    def _add_dense(self, pairs: "Pairs", sign: int, n_workers: int) -> None:
         size = len(self._dense)
         if n_workers > size:
             room = min(_DENSE_WORKERS, max(64, n_workers + (n_workers // 4 if size else 0)))
@@ -119,7 +131,7 @@ class PairTally:
             table[:size, :size] = self._dense
             self._dense, size = table, room
         cell = pairs.first.astype(np.int64, copy=False) * size + pairs.second  # narrow codes would overflow
-        np.add.at(self._dense.reshape(-1), cell, _COMMON + pairs.agree)
+        np.add.at(self._dense.reshape(-1), cell, sign * (_COMMON + pairs.agree))
 
     def _settle(self, at_least: int) -> None:
         """Adds what is pending, if it is enough, to the sparse table; other threads may add pairs meanwhile."""
@@ -129,11 +141,10 @@ class PairTally:
                     return
                 pending, self._pending = self._pending, []
                 n_workers = len(self._n_labels)
-            one = np.concatenate([pairs.first for pairs in pending])
-            other = np.concatenate([pairs.second for pairs in pending])
-            count = np.concatenate([pairs.agree for pairs in pending]).astype(np.int64)
+            one = np.concatenate([pairs.first for pairs, _ in pending])
+            other = np.concatenate([pairs.second for pairs, _ in pending])
+            count = np.concatenate([sign * (_COMMON + pairs.agree) for pairs, sign in pending])
             del pending
-            count += _COMMON
             table = _table_of(one, other, count, n_workers)
             if self._sparse is not None:
                 self._sparse.resize((n_workers, n_workers))

@@ -10,7 +10,6 @@ the paper's: uniform in [−1, 1]. "auto" is all of them, two of them random, th
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from crowdcore.errors import InvalidOptionError
 from crowdcore.options import STARTS
@@ -77,6 +76,8 @@ def _tree_signs(problem: AgreementProblem) -> Floats:
     """(workers,) ±1: the product of the signs of C on the way to the root of the spanning tree of the largest B |C|."""
     if len(problem.first) == 0:
         return np.ones(problem.n_workers)
+    from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree  # dense graphs do without them
+
     n_workers, root = problem.n_workers, problem.n_workers
     cost = 1 / (1e-9 + np.abs(problem.upper_target.data))
     costs = sp.csr_array((cost, problem.upper.indices, problem.upper.indptr), shape=problem.upper.shape)

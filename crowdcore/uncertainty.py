@@ -29,9 +29,9 @@ distribution around the unbounded solution is conditioned on it, by its first tw
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from crowdcore.covariance import MAX_EXACT, NormalEquations
 from crowdcore.edges import EdgeCounts
@@ -65,7 +65,7 @@ def skill_intervals(edges: EdgeCounts, fit: SkillFit, confidence: float = 0.9) -
     if not 0 < confidence < 1:
         raise InvalidOptionError(f"confidence is {confidence}; it takes a number between 0 and 1")
     centre, error = _beliefs(edges, fit)
-    reach = float(ndtri((1 + confidence) / 2)) * error
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
     margin = np.where(fit.status == "saturated", reach, 0.0)
     low = np.minimum(centre - reach, fit.skills - margin)
     high = np.maximum(centre + reach, fit.skills + margin)
@@ -244,6 +244,10 @@ def _conditioned(mean: Floats, covariance: Floats, held: Flags) -> tuple[Floats,
     The distribution of each held skill is cut off at ±1; an observation with normal noise that would give the same mean
     and variance stands for the cut.
     """
+    if not held.any():
+        return mean, covariance
+    from scipy.special import ndtr  # a twentieth of a second that most crowds do without
+
     diagonal = np.arange(mean.shape[1])
     spread = np.sqrt(np.where(held, covariance[:, diagonal, diagonal], 1.0))
     at = np.clip(mean, -1 - _FARTHEST * spread, 1 + _FARTHEST * spread)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -91,6 +90,8 @@ def _read_parquet(path: str, schema: pa.Schema) -> pa.Table:
 
 def _read_avro(path: str, schema: pa.Schema) -> pa.Table:
     with open_file(path) as file:
+        import fastavro
+
         return _table(fastavro.reader(file), schema)
 
 

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -65,6 +64,8 @@ def _write_parquet(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
 
 
 def _write_avro(table: pa.Table, sink: Any, avro: Mapping[str, Any]) -> None:
+    import fastavro  # most runs write no Avro, and its import takes longer than a table
+
     fastavro.writer(sink, fastavro.parse_schema(dict(avro)), table.to_pylist(maps_as_pydicts="strict"), codec="deflate")
 
 

@@ -178,6 +178,7 @@ def solve_night(
     if warm and len(kept.skills):
         known = dict(zip(kept.edges.workers.tolist(), kept.skills.tolist(), strict=True))
         start = np.array([known.get(worker, np.nan) for worker in edges.workers.tolist()])
+    del kept  # its memory is free for the solver, unless the caller keeps it
     progress.add("solve", 0)
     return solve(edges, settings, prior, start)
 

@@ -44,7 +44,7 @@ from pipelines.sinks.loads import LEDGER, VERSION, WHOLE
 from pipelines.solving import Solved
 
 _TOLD = ("time_unit", "task_ttl_us", "rescore", "warm_start", "keep", "lineage")
-_LABELS_PER_SHARD, _MOST_SHARDS, _FEWEST_SHARDS = 320_000, 4096, 16
+_LABELS_PER_SHARD, _MOST_SHARDS, _FEWEST_SHARDS = 1_280_000, 4096, 4
 
 
 @dataclass
@@ -76,8 +76,7 @@ class NightWork:
         shards, change = track_night(self.ledger, read, NightRules(closed_before, clock.started_at_us))
         clock.lap("count agreements")
         prior = read_prior_skills(settings.batch.prior_skills)
-        kept = self.ledger.counts()
-        solved = solve_night(kept, change, settings.aggregate, prior, settings.warm_start)
+        solved = solve_night(self.ledger.counts(), change, settings.aggregate, prior, settings.warm_start)
         clock.lap("solve")
         writer = RunWriter(self.ledger.folder.at("runs", name_of(self._number)), settings.batch.output_format)
         clock_us = max(newest_time(shards), last.clock_us if last else NO_TIME)
@@ -172,7 +171,7 @@ class NightWork:
             time.time_ns() // 1000,
             self._shards,
             tuple(self._segments(shards)),
-            folder.write(f"edges/{name}.parquet", pairs),
+            folder.write(f"edges/{name}.frame", pairs),
             folder.write(f"workers/{name}.parquet", workers),
             folder.write(f"inputs/{name}.parquet", inputs_file(together)),
             sum(len(one.tracked.after) - len(one.tracked.before) for one in shards) + (last.n_tasks if last else 0),

@@ -171,7 +171,7 @@ def _with_counts(folder: LedgerFolder, version: Version, kept: KeptCounts, chang
     name = name_of(version.number)
     return replace(
         version,
-        edges=folder.write(f"edges/{name}.parquet", pairs),
+        edges=folder.write(f"edges/{name}.frame", pairs),
         workers=folder.write(f"workers/{name}.parquet", workers),
         classes=solved.edges.class_counts,
         n_sampled=solved.edges.n_sampled,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 
 from pipelines.sources import (
@@ -137,12 +136,16 @@ def _read_by_polars(data: bytes, wanted: list[str]) -> dict[str, Any]:
 
 
 def _read_by_fastavro(data: bytes, wanted: list[str]) -> dict[str, Any]:
+    import fastavro  # most runs read no Avro
+
     records: list[Any] = list(fastavro.reader(io.BytesIO(data), handle_unicode_errors="surrogateescape"))
     return {column: column_of(record.get(column) for record in records) for column in wanted}
 
 
 def _reader(header: bytes) -> Any:
     try:
+        import fastavro
+
         return fastavro.reader(io.BytesIO(header))
     except _decode_errors() as error:
         raise ValueError(f"its header is damaged ({error})") from error

@@ -3,10 +3,10 @@
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from command_line import run_command
 from nights import (
@@ -101,7 +101,7 @@ def test_a_rollback_that_cannot_be_says_so(ledger, options, code, sentence):
 
 
 def test_compaction_changes_no_number(ledger, nights, tmp_path):
-    before, edges = state_of(ledger), bytes_of(ledger)["edges/000005.parquet"]
+    before, edges = state_of(ledger), bytes_of(ledger)["edges/000005.frame"]
     files = len(LedgerFolder(str(ledger)).existing().segments)
     assert ledger_command("compact", ledger) == {"version": 6, "kind": "compact"}
     version = LedgerFolder(str(ledger)).existing()
@@ -171,16 +171,21 @@ def test_verify_finds_damaged_files(ledger, kind, damage):
     assert ("cannot be read" if damage == "missing" else "has changed since it was written") in run.err
 
 
+def kept_counts(folder, version):
+    files = (folder.at(one.path) for one in (version.edges, version.workers))
+    return KeptCounts.of_files(*files, version.classes, version.n_sampled)
+
+
 @pytest.mark.parametrize("field", ["n_common", "n_agree"])
 def test_verify_finds_counts_that_are_not_those_of_the_labels(ledger, field):
     """A file that is whole, and wrong."""
     folder = LedgerFolder(str(ledger))
     version = folder.existing()
-    table = pq.read_table(folder.at(version.edges.path))
-    column = table[field].to_numpy().copy()
+    kept = kept_counts(folder, version)
+    column = getattr(kept.edges, field).copy()
     column[0] += 1
-    changed = table.set_column(table.schema.get_field_index(field), field, [column])
-    pq.write_table(changed, folder.at(version.edges.path))
+    changed = replace(kept, edges=replace(kept.edges, **{field: column}))
+    Path(folder.at(version.edges.path)).write_bytes(changed.to_files()[0])
     path = folder.at("versions", "000005.json")
     found = json.loads(Path(path).read_text("utf-8"))
     found["edges"]["checksum"] = checksum_of(Path(folder.at(version.edges.path)).read_bytes())
@@ -273,8 +278,6 @@ def test_an_earlier_version_that_is_kept_is_as_it_was(nights, tmp_path):
 def test_skills_are_kept_for_the_next_night(ledger):
     folder = LedgerFolder(str(ledger))
     version = folder.existing()
-    kept = KeptCounts.of_files(
-        folder.at(version.edges.path), folder.at(version.workers.path), version.classes, version.n_sampled
-    )
+    kept = kept_counts(folder, version)
     skills = rows_of(run_of(ledger), "skills", "worker")
     assert np.array_equal(kept.skills, [skills[worker]["skill"] for worker in kept.edges.workers])
