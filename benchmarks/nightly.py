@@ -22,7 +22,7 @@ from benchmarks.nights import Night, copy_of_ledger, ledger_of, make_night
 LEDGERS = (1_000_000, 3_000_000, 10_000_000)
 NIGHTS = (10_000, 30_000, 100_000, 300_000)
 NIGHT = 100_000  # of the comparison with the batch
-WORKERS = 2_000
+WORKERS = (500, 2_000)
 COMMAND = str(Path(sys.executable).parent / OURS)
 
 
@@ -36,12 +36,12 @@ class Measured:
 
 def name_of(night: Night, what: str) -> str:
     """What a trial is called; `what` is "night" or "batch"."""
-    return f"{what}, {night.crowd.n_labels:,} + {night.n_labels:,} labels"
+    return f"{what}, {night}"
 
 
-def crowd_of(n_labels: int) -> Crowd:
-    """The crowd whose labels are in a ledger."""
-    return Crowd(n_labels // LABELS_PER_TASK, WORKERS)
+def crowds_of(n_labels: int) -> list[Crowd]:
+    """The crowds whose labels are in ledgers of one size."""
+    return [Crowd(n_labels // LABELS_PER_TASK, n_workers) for n_workers in WORKERS]
 
 
 def prepare(nights: Sequence[Night]) -> None:
@@ -51,7 +51,7 @@ def prepare(nights: Sequence[Night]) -> None:
         shutil.rmtree(ledger_of(crowd), ignore_errors=True)
         files = [str(file) for file in crowd.files("parquet")]
         subprocess.run([COMMAND, "nightly", *files, "--ledger", str(ledger_of(crowd)), "--quiet"], check=True)
-        _say(f"made a ledger of {crowd.n_labels:,} labels")
+        _say(f"made a ledger of {crowd.n_labels:,} labels by {crowd.n_workers:,} workers")
     for night in nights:
         make_night(night)
 
@@ -104,9 +104,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     warm = "nights begin at the skills of the last one; the page is left as it is"
     parser.add_argument("--warm-start", action="store_const", const=["--warm-start"], default=[], help=warm)
     options = parser.parse_args(argv)
-    largest = crowd_of(max(options.labels))
-    batches = [Night(crowd_of(n), NIGHT) for n in sorted(options.labels)]
-    curve = [Night(largest, n) for n in sorted({*options.nights, NIGHT})]
+    batches = [Night(crowd, NIGHT) for n in sorted(options.labels) for crowd in crowds_of(n)]
+    largest = crowds_of(max(options.labels))
+    curve = [Night(crowd, n) for crowd in largest for n in sorted({*options.nights, NIGHT})]
     nights = list(dict.fromkeys([*batches, *curve]))
     load_before = os.getloadavg()[0]
     prepare(nights)

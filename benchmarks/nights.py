@@ -26,6 +26,10 @@ class Night:
     crowd: Crowd
     n_labels: int
 
+    def __str__(self) -> str:
+        """As it is told on a terminal."""
+        return f"{self.crowd.n_labels:,} + {self.n_labels:,} labels, {self.crowd.n_workers:,} workers"
+
     @property
     def file(self) -> Path:
         """The new labels."""
@@ -73,4 +77,4 @@ def copy_of_ledger(ledger: Path, to: Path) -> Path:
 
 def ledger_of(crowd: Crowd) -> Path:
     """Where the benchmark keeps the ledger of a crowd."""
-    return CACHE / "nightly" / f"ledger-{crowd.n_labels}"
+    return CACHE / "nightly" / f"ledger-{crowd.n_labels}-{crowd.n_workers}"
