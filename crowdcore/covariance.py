@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from crowdcore.labels import Ints
+from crowdcore.triangles import Triangle
 from crowdcore.weights import Floats
 
 MAX_EXACT = 1000
@@ -121,12 +122,11 @@ class NormalEquations:
     def _upper(self, values: Floats) -> "_Upper":
         """A matrix with `values` above its diagonal; in half the precision, ample for an estimate, when it is full."""
         n_nodes = len(self.part)
+        pairs = Triangle.of(self.first, self.second, n_nodes)
         if len(self.first) * _CELLS_PER_EDGE >= n_nodes**2:
-            dense = np.zeros((n_nodes, n_nodes), np.float32)
-            dense[self.first, self.second] = values
+            dense: NDArray[np.float32] = pairs.holding(values.astype(np.float32)).toarray()
             return dense
-        starts = np.searchsorted(self.first, np.arange(n_nodes + 1)).astype(np.int32)
-        return sp.csr_array((values, self.second.astype(np.int32), starts), shape=(n_nodes, n_nodes))
+        return pairs.holding(values)
 
     def _solved(self, p: "_Upper", wanted: Floats) -> Floats:
         """P⁻¹ times each column, by conjugate gradients scaled by the diagonal."""

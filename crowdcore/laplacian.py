@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from crowdcore.components import sums_by
 from crowdcore.labels import Ints
+from crowdcore.triangles import Triangle, symmetric_product
 from crowdcore.weights import Floats
 
 _SMALL = 64
@@ -114,8 +115,7 @@ class SignlessLaplacian:
         return found
 
     def _times(self, upper: sp.csr_array, v: Floats) -> Floats:
-        product: Floats = self.diagonal * v + upper @ v + upper.T @ v
-        return product
+        return self.diagonal * v + symmetric_product(upper, v)
 
     def _dots(self, u: Floats, v: Floats) -> Floats:
         sums: Floats = self._sums @ (u * v)
@@ -134,8 +134,7 @@ class SignlessLaplacian:
     def _iterated(self) -> Floats:
         """LOBPCG from a fixed start; keeps the products with the matrix, so that a round costs one."""
         n_nodes = len(self.part)
-        starts = np.searchsorted(self.first, np.arange(n_nodes + 1)).astype(np.int32)
-        upper = sp.csr_array((self.weight, self.second.astype(np.int32), starts), shape=(n_nodes, n_nodes))
+        upper = Triangle.of(self.first, self.second, n_nodes).holding(self.weight)
         start = np.random.default_rng(0).standard_normal(n_nodes) / self.diagonal
         x, ax = self._unit(start, self._times(upper, start))
         p, ap = np.zeros(n_nodes), np.zeros(n_nodes)

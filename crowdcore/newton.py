@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from crowdcore.problem import AgreementProblem, Point, symmetric_product
+from crowdcore.problem import AgreementProblem, Point
+from crowdcore.triangles import symmetric_product
 from crowdcore.weights import Floats
 
 _ROUGH = 0.02

@@ -84,9 +84,7 @@ class PairTally:
         tables = [sp.coo_array(table) for table in (self._sparse, self._dense) if table.shape[0]]
         one, other = (np.concatenate([place[table.coords[axis]] for table in tables]) for axis in (0, 1))
         count = np.concatenate([table.data for table in tables])
-        table = _table_of(one, other, count, len(order))
-        table.eliminate_zeros()
-        return _unpacked(table)
+        return _unpacked(_table_of(one, other, count, len(order)))
 
     def _dense_pairs(self, known: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """The pairs of the dense table, some rows at a time: they stay in the processor's cache."""
@@ -198,9 +196,7 @@ def sorted_pairs(
     first: Ints, second: Ints, n_common: Ints, n_agree: Ints, n_workers: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """The pairs in the order of (first, second), equal pairs added up, pairs whose counts are zero left out."""
-    table = _table_of(first, second, n_common * _COMMON + n_agree, n_workers)
-    table.eliminate_zeros()
-    return _unpacked(table)
+    return _unpacked(_table_of(first, second, n_common * _COMMON + n_agree, n_workers))
 
 
 def _table_of(one: NDArray[np.integer], other: NDArray[np.integer], count: Ints, n_workers: int) -> sp.csr_array:
@@ -210,6 +206,8 @@ def _table_of(one: NDArray[np.integer], other: NDArray[np.integer], count: Ints,
 
 
 def _unpacked(table: sp.csr_array) -> tuple[Ints, Ints, Ints, Ints]:
+    """The pairs of a table, without those whose counts have come to nothing."""
+    table.eliminate_zeros()
     first = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     return first, table.indices.astype(np.int64), *_counts_of(table.data)
 

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crowdcore.components import Components, sums_by
 from crowdcore.labels import Ints
+from crowdcore.triangles import Triangle, symmetric_product
 from crowdcore.weights import Floats
 
 _FLAT = 1e-6
@@ -88,8 +89,7 @@ class AgreementProblem:
         if np.any(one[1:] < one[:-1]):
             order = np.argsort(one, kind="stable")
             one, other, weights, targets = one[order], other[order], weights[order], targets[order]
-        starts = np.searchsorted(one, np.arange(n_workers + 1)).astype(np.int32)
-        columns, shape = other.astype(np.int32), (n_workers, n_workers)
+        pairs = Triangle.of(one, other, n_workers)
         nothing = np.zeros(n_workers)
         return cls(
             one, other, weights, targets, bounds,
@@ -97,8 +97,8 @@ class AgreementProblem:
             nothing if prior is None else prior,
             nothing if prior_strength is None else prior_strength,
             Components.of(n_workers, one, other) if parts is None else parts,
-            sp.csr_array((weights, columns, starts), shape=shape),
-            sp.csr_array((weights * targets, columns, starts), shape=shape),
+            pairs.holding(weights),
+            pairs.holding(weights * targets),
             left_out,
         )  # fmt: skip
 
@@ -191,9 +191,3 @@ class Point:
     def coordinate_minimum(self) -> Floats:
         """(workers,) where each worker would go if the others stood still."""
         return self.x - self.gradient / self.scale
-
-
-def symmetric_product(upper: sp.csr_array, v: Floats) -> Floats:
-    """The product of a symmetric matrix without diagonal, given by its upper triangle, with `v`."""
-    product: Floats = upper @ v + upper.T @ v
-    return product

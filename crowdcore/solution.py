@@ -100,6 +100,8 @@ def _followed(problem: AgreementProblem, point: Floats, importance: Floats, tol:
 
 def _lowest(problem: AgreementProblem, runs: list[Descent], importance: Floats, penalty: float) -> tuple[int, Floats]:
     """The run that won in the largest component, and each component from the run with the lowest loss there."""
+    if len(runs) == 1:
+        return 0, _upright(problem, runs[0].x, importance)
     xs = np.stack([_upright(problem, run.x, importance) for run in runs])
     levels = np.stack([problem.at(x).level + penalty * problem.by_component(x < 0) for x in xs])
     slack = _EQUAL * problem.by_component(xs[0] ** 2 * problem.degree)
@@ -119,7 +121,7 @@ def _upright(problem: AgreementProblem, x: Floats, importance: Floats) -> Floats
 
 
 def _finished(problem: AgreementProblem, x: Floats, run: Descent, name: str, importance: Floats) -> Solution:
-    remaining = remaining_step(problem, problem.at(x))
+    point = problem.at(x)
     has_gold = problem.by_component(problem.fixed) > 0
     has_prior = problem.by_component(problem.prior_strength) > 0
     has_edges = np.zeros(problem.parts.n_components, bool)
@@ -129,9 +131,12 @@ def _finished(problem: AgreementProblem, x: Floats, run: Descent, name: str, imp
     x = _balanced(problem, x, has_edges & ~determined & ~has_prior)
     x = _filled(problem, x, problem.spread(determined), problem.spread(has_edges | has_gold | has_prior), importance)
     loss = problem.left_out + float(problem.loss(x).sum())
-    constant = loss - float(problem.at(x).level.sum())
+    level = point.level if np.array_equal(x, point.x) else problem.at(x).level
+    constant = loss - float(level.sum())
     history = (*(constant + level for level in run.levels), loss)
-    return Solution(x, problem.spread(determined), loss, history, remaining, run.stalled, name, run.n_rounds)
+    return Solution(
+        x, problem.spread(determined), loss, history, remaining_step(problem, point), run.stalled, name, run.n_rounds
+    )
 
 
 def _balanced(problem: AgreementProblem, x: Floats, chosen: NDArray[np.bool_]) -> Floats:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from crowdcore.errors import InvalidOptionError
 from crowdcore.options import STARTS
-from crowdcore.problem import AgreementProblem, symmetric_product
+from crowdcore.problem import AgreementProblem
+from crowdcore.triangles import symmetric_product
 from crowdcore.weights import Floats
 
 _HALF = 0.5

@@ -27,11 +27,11 @@ distribution around the unbounded solution is conditioned on it, by its first tw
 (array([0.85, 0.76, 0.66]), array([0.95, 0.84, 0.74]))
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+import scipy.sparse as sp
 
 from crowdcore.covariance import MAX_EXACT, NormalEquations
 from crowdcore.edges import EdgeCounts
@@ -40,6 +40,7 @@ from crowdcore.graph import GOLD, Flags
 from crowdcore.labels import Ints
 from crowdcore.pgd import SkillFit
 from crowdcore.problem import edge_slices
+from crowdcore.triangles import Triangle, symmetric_product
 from crowdcore.weights import Floats, pair_weights
 
 _VAGUE = 0.1
@@ -47,8 +48,6 @@ _FARTHEST = 5.0
 _LEAST_VARIANCE = 1e-3
 _LEAST_CHANGE = 1e-6
 _ROOT_TAU = float(np.sqrt(2 * np.pi))
-
-_Values = Iterator[tuple[Floats, Floats]]
 
 
 def standard_errors(edges: EdgeCounts, fit: SkillFit) -> Floats:
@@ -78,12 +77,14 @@ class _Noise:
 
     Attributes:
         own: (workers,) φ v: variance of ζ.
+        upper: the upper triangle of B.
         p, e: (edges,) entries of P and E beside the diagonal.
         p_diagonal, e_diagonal: (workers,) their diagonals.
         gradient: (workers,) of the loss, halved: what the bounds hold back.
     """
 
     own: Floats
+    upper: sp.csr_array
     p: Floats
     e: Floats
     p_diagonal: Floats
@@ -107,88 +108,57 @@ def _beliefs(edges: EdgeCounts, fit: SkillFit) -> tuple[Floats, Floats]:
             pull = np.where(held, -noise.gradient[chosen], 0.0)
             centre[chosen], variance = method(system, fit.skills[chosen], noise.own[chosen], pull, held)
             error[chosen] = np.sqrt(variance)
-    return centre, error * _inflation(edges, fit, noise)
+    return centre, error * _inflation(fit, noise)
 
 
 def _noise(edges: EdgeCounts, fit: SkillFit) -> _Noise:
     x, n_classes = fit.skills, fit.n_classes
-    own = _overlap(edges) * _label_variance(x, n_classes)
-    p, e_p = np.empty(edges.n_edges), np.empty(edges.n_edges)
-
-    def values(part: slice) -> _Values:
+    square, pairs = x * x, Triangle.of(edges.first, edges.second, edges.n_workers)
+    own = _overlap(edges, pairs) * _label_variance(x, n_classes)
+    weight, rest, misfit, p, e_p = (np.empty(edges.n_edges) for _ in range(5))
+    noisiness = 0.0
+    for part in edge_slices(edges.n_edges):
         one, other = edges.first[part], edges.second[part]
-        common = edges.n_common[part].astype(np.float64)
-        weight = pair_weights(edges.n_common[part], fit.weights, fit.saturation)
-        x_one, x_other = x[one], x[other]
-        product = x_one * x_other
-        rest = _label_variance(product, n_classes) / common - own[one] * x_other**2 - own[other] * x_one**2
-        e = weight * weight * np.maximum(rest, 0.0)
+        common, product = edges.n_common[part].astype(np.float64), x[one] * x[other]
         agreement = (n_classes * edges.n_agree[part] / common - 1) / (n_classes - 1)
-        misfit = weight * (product - agreement)
-        p[part], e_p[part] = weight * product, e * product
-        yield weight * x_other**2, weight * x_one**2
-        yield e * x_other**2, e * x_one**2
-        yield misfit * x_other, misfit * x_one
-
-    p_diagonal, e_diagonal, gradient = _gathered(edges, values)
-    weight = pair_weights(edges.n_common, fit.weights, fit.saturation)
-    scale = float(np.sum(weight**2 / edges.n_common) / max(np.sum(weight), 1e-300)) / (n_classes - 1)
-    p_diagonal = p_diagonal + fit.prior_strength
+        weight[part] = here = pair_weights(edges.n_common[part], fit.weights, fit.saturation)
+        noisiness += float(np.sum(here**2 / common))
+        variance = _label_variance(product, n_classes) / common - own[one] * square[other] - own[other] * square[one]
+        rest[part] = e = here**2 * np.maximum(variance, 0.0)
+        misfit[part], p[part], e_p[part] = here * (product - agreement), here * product, e * product
+    upper = pairs.holding(weight)
+    scale = noisiness / max(float(np.sum(weight)), 1e-300) / (n_classes - 1)
+    p_diagonal = symmetric_product(upper, square) + fit.prior_strength
     return _Noise(
         own,
+        upper,
         p,
         e_p,
         np.where(p_diagonal > 0, p_diagonal + _VAGUE * scale, 0.0),
-        e_diagonal + scale * fit.prior_strength + _VAGUE * scale**2,
-        gradient,
+        symmetric_product(pairs.holding(rest), square) + scale * fit.prior_strength + _VAGUE * scale**2,
+        symmetric_product(pairs.holding(misfit), x),
     )
 
 
-def _inflation(edges: EdgeCounts, fit: SkillFit, noise: _Noise) -> Floats:
+def _inflation(fit: SkillFit, noise: _Noise) -> Floats:
     """(workers,) x² is too large a guess of s², by Var x on average, and so is P: what the errors lack for it."""
     square = fit.skills**2
     local = noise.own + noise.e_diagonal / np.where(noise.p_diagonal > 0, noise.p_diagonal, 1.0) ** 2
-    true_square = square - np.minimum(local, square / 2)
-
-    def values(part: slice) -> _Values:
-        one, other = edges.first[part], edges.second[part]
-        weight = pair_weights(edges.n_common[part], fit.weights, fit.saturation)
-        yield weight * square[other], weight * square[one]
-        yield weight * true_square[other], weight * true_square[one]
-
-    taken, true = _gathered(edges, values)
+    taken = symmetric_product(noise.upper, square)
+    true = symmetric_product(noise.upper, square - np.minimum(local, square / 2))
     return np.sqrt(np.where(true > 0, taken / np.where(true > 0, true, 1.0), 1.0))
 
 
-def _gathered(edges: EdgeCounts, values: Callable[[slice], _Values]) -> list[Floats]:
-    """(workers,) sums over the edges of each worker: of what `values` gives to their first and their second workers.
-
-    It is asked for some edges at a time, whose numbers stay in the cache.
-    """
-    sums: list[tuple[Floats, Floats]] = []
-    for part in edge_slices(max(edges.n_edges, 1)):
-        for number, (to_first, to_second) in enumerate(values(part)):
-            if number == len(sums):
-                sums.append((np.zeros(edges.n_workers), np.zeros(edges.n_workers)))
-            np.add.at(sums[number][0], edges.first[part], to_first)
-            np.add.at(sums[number][1], edges.second[part], to_second)
-    return [by_first + by_second for by_first, by_second in sums]
-
-
-def _overlap(edges: EdgeCounts) -> Floats:
+def _overlap(edges: EdgeCounts, pairs: Triangle) -> Floats:
     """(workers,) φ: mean of N_ijk / (N_ij N_ik) over pairs of peers, with weights N_ij N_ik.
 
     Where only a part of the pairs of a task was counted, the triples are too many for them: φ is then at most 1/n.
     """
-
-    def values(part: slice) -> _Values:
-        common = edges.n_common[part].astype(np.float64)
-        yield common, common
-        yield common**2, common**2
-
-    total, squares = _gathered(edges, values)
-    pairs = total**2 - squares
-    overlap = np.where(pairs > 0, edges.n_triples / np.where(pairs > 0, pairs, 1.0), 0.0)
+    common, ones = pairs.holding(edges.n_common.astype(np.float64)), np.ones(edges.n_workers)
+    total = symmetric_product(common, ones)
+    common.data **= 2
+    n_pairs = total**2 - symmetric_product(common, ones)
+    overlap = np.where(n_pairs > 0, edges.n_triples / np.where(n_pairs > 0, n_pairs, 1.0), 0.0)
     return np.minimum(overlap, 1 / np.maximum(edges.n_labels, 1)) if edges.n_sampled else overlap
 
 

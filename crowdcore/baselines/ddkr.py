@@ -36,7 +36,8 @@ from crowdcore.baselines.agreement import skill_bounds
 from crowdcore.edges import EdgeCounts
 from crowdcore.errors import InvalidOptionError
 from crowdcore.newton import descend
-from crowdcore.problem import AgreementProblem, symmetric_product
+from crowdcore.problem import AgreementProblem
+from crowdcore.triangles import symmetric_product
 from crowdcore.weights import Floats, pair_weights
 
 LOSSES = {"counts": "squared", "plain": "binary"}

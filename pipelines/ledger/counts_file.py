@@ -134,12 +134,16 @@ def changed_edges(change: EdgeCounts, edges: EdgeCounts) -> EdgeCounts:
     """The pairs of `change` with their counts in `edges`; pairs that have vanished have no common tasks."""
     names = np.unique(np.concatenate([change.workers, edges.workers])) if edges.n_workers else change.workers
     first, second = (np.searchsorted(names, change.workers)[side] for side in (change.first, change.second))
-    place = np.searchsorted(names, edges.workers)
-    key = place[edges.first] * len(names) + place[edges.second] if edges.n_edges else np.empty(0, np.int64)
-    asked = first * len(names) + second
-    at = np.minimum(np.searchsorted(key, asked), max(len(key) - 1, 0))
-    there = key[at] == asked if len(key) else np.zeros(len(asked), bool)
-    n_common = np.where(there, edges.n_common[at], 0) if len(key) else np.zeros(len(asked), np.int64)
-    n_agree = np.where(there, edges.n_agree[at], 0) if len(key) else np.zeros(len(asked), np.int64)
     none = np.zeros(len(names), np.int64)
+    if not edges.n_edges:
+        nothing = np.zeros(len(first), np.int64)
+        return EdgeCounts(names, none, none, first, second, nothing, nothing, ())
+    mine, theirs = edges.first, edges.second
+    if edges.n_workers < len(names):  # some have no label any more
+        place = np.searchsorted(names, edges.workers)
+        mine, theirs = place[mine], place[theirs]
+    key, asked = mine * len(names) + theirs, first * len(names) + second
+    at = np.searchsorted(key, asked)
+    there = key.take(at, mode="clip") == asked
+    n_common, n_agree = (np.where(there, counts.take(at, mode="clip"), 0) for counts in (edges.n_common, edges.n_agree))
     return EdgeCounts(names, none, none, first, second, n_common, n_agree, ())

@@ -102,12 +102,16 @@ class Segment:
         known = (np.repeat(np.arange(len(bucket), dtype=np.uint32), bucket) << np.uint32(_REST_BITS)) | self._whole(
             "rest"
         )
+        if not len(known):
+            return found
         left = np.searchsorted(known, asked, "left")
-        sizes = np.searchsorted(known, asked, "right") - left
+        alike = np.flatnonzero(known.take(left, mode="clip") == asked)  # most tasks of a night are new
+        left = left[alike]
+        sizes = np.searchsorted(known, asked[alike], "right") - left
         places = rows_at(left, sizes)
         if not len(places):
             return found
-        who = np.repeat(np.arange(len(tasks)), sizes)
+        who = np.repeat(alike, sizes)
         same = pc.equal(self._tasks(places), tasks.take(pa.array(who))).to_numpy(zero_copy_only=False)
         found[who[same]] = places[same]
         return found

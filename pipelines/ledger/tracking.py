@@ -123,7 +123,7 @@ def _merged(before: TaskState, events: _Events, rules: NightRules) -> tuple[Task
         n_classes=len(classes) + 1,
         time=time,
     )
-    kept = grouped.kept
+    kept, holds = grouped.kept, _holding(grouped, task, worker)
     first = len(before.worker)  # of the events, behind what was known
     is_gold = worker[first:] == gold_code(workers)
     latest = np.full(len(events.tasks), NO_TIME)
@@ -140,11 +140,10 @@ def _merged(before: TaskState, events: _Events, rules: NightRules) -> tuple[Task
         np.where(withdrawn, WITHDRAWN, chosen),
         classes,
         time[kept],
-        _received(grouped, task, worker, np.concatenate([before.received, ~events.deleted])),
+        np.bincount(holds, np.concatenate([before.received, ~events.deleted]), len(kept)).astype(np.int64),
     )
     old_label, old_time = np.full(len(kept), len(classes)), np.full(len(kept), NO_TIME)
-    wide = len(workers)
-    at = np.searchsorted(task[kept] * wide + worker[kept], task[:first] * wide + worker[:first])
+    at = holds[:first]
     old_label[at], old_time[at] = label[:first], time[:first]
     known = np.zeros(len(kept), bool)
     known[at] = True
@@ -158,14 +157,14 @@ def _merged(before: TaskState, events: _Events, rules: NightRules) -> tuple[Task
     return state, counts
 
 
-def _received(grouped: GroupedLabels, task: Ints, worker: Ints, received: Ints) -> Ints:
-    """(labels,) what was received of each (task, worker) in all its rows together."""
-    kept = grouped.kept
-    if len(kept) == len(task):
-        return received[kept].astype(np.int64)
-    wide = grouped.labels.n_workers
-    place = np.searchsorted(task[kept] * wide + worker[kept], task * wide + worker)
-    return np.bincount(place, received, len(kept)).astype(np.int64)
+def _holding(grouped: GroupedLabels, task: Ints, worker: Ints) -> Ints:
+    """(rows,) which label holds of the row's task and worker. Most rows are that label; the others are looked up."""
+    kept, wide = grouped.kept, grouped.labels.n_workers
+    found = np.full(len(task), -1, np.int64)
+    found[kept] = np.arange(len(kept))
+    left = np.flatnonzero(found < 0)
+    found[left] = np.searchsorted(task[kept] * wide + worker[kept], task[left] * wide + worker[left])
+    return found
 
 
 def _withdrawn(events: _Events, worker: Ints, label: Ints, n_workers: int, n_classes: int) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import crowdcore.pairs
 from crowdcore.edges import EdgeCounts
-from crowdcore.labels import group_labels
+from crowdcore.labels import TaskLabels, group_labels
 from crowdcore.pairs import PairTally, is_sampled, pair_rounds
 from crowdcore.simulate import simulate_crowd
 
@@ -209,3 +209,10 @@ def test_workers_may_be_listed_in_any_order(crowd, order, rows_at_once, dense_wo
     pairs = (tuple(sorted(pair)) for pair in zip(order[first].tolist(), order[second].tolist(), strict=True))
     found = dict(zip(pairs, zip(n_common.tolist(), n_agree.tolist(), strict=True), strict=True))
     assert found == counted_plainly(crowd)
+
+
+def test_pairs_that_come_to_nothing_are_left_out_in_whatever_order_their_workers_were_met():
+    tally = PairTally()
+    for workers, sign in (([0, 1], 1), ([1, 0], -1)):
+        tally.add(TaskLabels(np.array([0, 2]), np.array(workers), np.array([0, 0]), 2, 1), sign)
+    assert [len(column) for column in tally.pairs(np.array([0, 1]))] == [0, 0, 0, 0]
