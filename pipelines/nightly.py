@@ -15,7 +15,7 @@ from pipelines.inputs import InputFile, checksum_of, plan_inputs
 from pipelines.ledger.loading import load_pending
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_settings import NightSettings
-from pipelines.ledger.night_work import NightWork, known_inputs
+from pipelines.ledger.night_work import NightWork, known_as, known_inputs
 from pipelines.ledger.versions import FETCHED, LedgerFolder, Version, refuse_inside
 from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock
@@ -90,16 +90,16 @@ def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[W
     known_to = [one.last_version(ledger.version.ledger) for one in warehouses] if ledger.version else []
     inputs = known_inputs(ledger)
     checksums = {file: file.checksum or checksum_of(file.path) for file in plan.files}
-    known = {file: inputs[one] for file, one in checksums.items() if one in inputs}
+    known = {file: inputs[name] for file, one in checksums.items() if (name := known_as(file, one)) in inputs}
     if ledger.version is not None and len(known) == len(plan.files):
         gates = check_gates(settings.gates, facts_of({}, new_labels=0))
         return NightResult(ledger.version, None, _named(known), gates)
     clock.lap("check")
-    left_out = {file.path for file in known}
+    left_out = {(file.path, file.role) for file in known}
     fresh = replace(
         plan,
         files=tuple(file for file in plan.files if file not in known),
-        parts=tuple(part for part in plan.parts if part.path not in left_out),
+        parts=tuple(part for part in plan.parts if (part.path, part.role) not in left_out),
     )
     work = NightWork(settings, ledger, fresh, {file: checksums[file] for file in fresh.files}, max(known_to, default=0))
     version, manifest = work.run(clock, inputs)

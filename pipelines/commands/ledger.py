@@ -78,7 +78,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     from pipelines.ledger.versions import LedgerFolder
 
     folder = LedgerFolder(args.ledger)
-    folder.existing()
+    folder.existing_number()
     found, blocks = _ACTIONS[args.action](folder, args)
     if args.json:
         write_out(json.dumps(found, ensure_ascii=False))

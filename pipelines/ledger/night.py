@@ -52,7 +52,7 @@ def read_night(
 
     def parse(item: tuple[FilePart, Any]) -> Any:
         part, lazy = item
-        parsed = parse_chunk(lazy(), Origin(part.source, part.path, part.role), classes, scale, with_places)
+        parsed = parse_chunk(lazy(), Origin(part.source, part.name, part.role), classes, scale, with_places)
         progress.add("read", parsed.counts.get("labels_read", 0))
         return parsed, list(split_block(parsed.block, shards)) if parsed.block is not None else []
 
@@ -94,7 +94,7 @@ class OpenLedger:
         """The segments of a shard, the newest first."""
         if shard not in self._segments:
             kept = self.version.of_shard(shard) if self.version else ()
-            self._segments[shard] = [_opened(Segment, self.folder.at(one.file.path)) for one in kept]
+            self._segments[shard] = [opened(Segment, self.folder.at(one.file.path)) for one in kept]
         return self._segments[shard]
 
     def counts(self) -> KeptCounts:
@@ -103,7 +103,7 @@ class OpenLedger:
             return KeptCounts(EdgeCounts.zero(), np.empty(0))
         pairs, workers = (self.folder.at(one.path) for one in (self.version.edges, self.version.workers))
         classes, n_sampled = self.version.classes, self.version.n_sampled
-        return _opened(KeptCounts.of_files, pairs, workers, classes, n_sampled)
+        return opened(KeptCounts.of_files, pairs, workers, classes, n_sampled)
 
     def closing(self, shard: int, low_us: int, high_us: int, new: TaskState) -> TaskState:
         """The tasks of a shard, those of `new` left out, whose latest event is in a span of time."""
@@ -125,7 +125,7 @@ class OpenLedger:
         return looked_at + sum(one.size_bytes for one in files)
 
 
-def _opened(function: Callable[..., _Opened], *args: Any) -> _Opened:
+def opened(function: Callable[..., _Opened], *args: Any) -> _Opened:
     """What `function` makes of files of a ledger; raises `RunError` when one of them is damaged."""
     try:
         return function(*args)
@@ -190,7 +190,8 @@ def score_state(
     labels, workers, classes = state.labels()
     shard = TaskShard(number, state.task, labels, state.n_received, workers, classes)
     progress.add("score", len(labels.worker))
-    return score_shard(shard, model, settings)
+    table, counts = score_shard(shard, model, settings)
+    return table, counts + Counter(tasks=int(state.answered.sum()))
 
 
 def lost_answers(tracked: TrackedShard, model: Model) -> pa.Table:

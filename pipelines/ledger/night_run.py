@@ -80,5 +80,4 @@ def write_scores(writer: RunWriter, scored: Iterator[tuple[pa.Table, Counter[str
             writer.counts.update(counts)
             yield table
 
-    n_rows = writer.write("scores", in_large_parts(counted()))
-    writer.counts["scores"] = writer.counts["tasks"] = n_rows
+    writer.write("scores", in_large_parts(counted()))

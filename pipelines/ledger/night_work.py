@@ -26,6 +26,7 @@ from pipelines.ledger.night import (
     ReadNight,
     lost_answers,
     newest_time,
+    opened,
     read_night,
     score_state,
     solve_night,
@@ -36,7 +37,7 @@ from pipelines.ledger.night_settings import NightSettings
 from pipelines.ledger.segments import all_states, pack_state
 from pipelines.ledger.task_state import TaskState, joined
 from pipelines.ledger.tracking import NightRules, is_among
-from pipelines.ledger.versions import FORMAT_VERSION, KeptFile, KeptSegment, Version, name_of
+from pipelines.ledger.versions import FORMAT_VERSION, PRIOR, KeptFile, KeptSegment, Version, name_of
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files, read_prior_skills
 from pipelines.run_tables import read_table
@@ -79,12 +80,13 @@ class NightWork:
         solved = solve_night(self.ledger.counts(), change, settings.aggregate, prior, settings.warm_start)
         clock.lap("solve")
         writer = RunWriter(self.ledger.folder.at("runs", name_of(self._number)), settings.batch.output_format)
-        clock_us = max(newest_time(shards), last.clock_us if last else NO_TIME)
+        newest = min(newest_time(shards), clock.started_at_us)  # one label of a wrong clock would close everything
+        clock_us = max(newest, last.clock_us if last else NO_TIME)
         closing = self._closing(closed_before, clock_us)
         closed = self._write_run(writer, read, shards, change, solved, (closed_before, closing))
         clock.lap("score")
         version = replace(
-            self._version(shards, solved, inputs), clock_us=clock_us, closed_before_us=closing, closed=closed
+            self._version(shards, solved, inputs, prior), clock_us=clock_us, closed_before_us=closing, closed=closed
         )
         manifest = self._manifest(writer, solved, version, clock)
         return replace(version, counts=manifest["counts"]), manifest
@@ -150,16 +152,19 @@ class NightWork:
             else:
                 states = [new, leaving]
                 if here:
-                    yield lost_answers(here.tracked, solved.model), Counter()
+                    lost = lost_answers(here.tracked, solved.model)
+                    yield lost, Counter(scores=len(lost), tasks=len(lost))
             for state in states:
                 if len(state):
                     yield score_state(number, state, solved.model, aggregate)
 
-    def _version(self, shards: Sequence[ChangedShard], solved: Solved, inputs: Mapping[str, int]) -> Version:
+    def _version(
+        self, shards: Sequence[ChangedShard], solved: Solved, inputs: Mapping[str, int], prior: Mapping[str, float]
+    ) -> Version:
         folder, number, last = self.ledger.folder, self._number, self.ledger.version
         name = name_of(number)
         pairs, workers = KeptCounts(solved.edges, solved.fit.skills).to_files()
-        together = {**inputs, **dict.fromkeys(self.checksums.values(), number)}
+        together = {**inputs, **{known_as(*one): number for one in self.checksums.items()}}
         ledger = last.ledger if last else folder.new_id()
         return Version(
             FORMAT_VERSION,
@@ -179,15 +184,15 @@ class NightWork:
             solved.edges.n_sampled,
             whole=self._is_whole,
             run=f"runs/{name}",
-            settings=self._kept_settings(),
+            settings=self._kept_settings(prior),
         )
 
-    def _kept_settings(self) -> dict[str, str]:
+    def _kept_settings(self, prior: Mapping[str, float]) -> dict[str, str]:
         """What other commands need to solve and score as this night did."""
         batch = self.settings.batch
-        prior = os.path.abspath(batch.prior_skills) if batch.prior_skills else ""
-        aggregate = json.dumps(asdict(batch.aggregate), ensure_ascii=False)
-        return {"aggregate": aggregate, "prior_skills": prior, "output_format": batch.output_format}
+        kept = {"prior_skills": os.path.abspath(batch.prior_skills) if batch.prior_skills else ""}
+        kept |= {"aggregate": json.dumps(asdict(batch.aggregate), ensure_ascii=False)}
+        return kept | {PRIOR: json.dumps(prior, ensure_ascii=False), "output_format": batch.output_format}
 
     def _segments(self, shards: Sequence[ChangedShard]) -> Iterator[KeptSegment]:
         changed = {one.number: one for one in shards}
@@ -218,11 +223,13 @@ class NightWork:
         return manifest
 
     def _drift(self, solved: Solved) -> float | None:
-        """How much a skill has changed since the last run."""
-        last = self.ledger.version
-        if not any(gate.name == "skill-drift" for gate in self.settings.gates) or last is None or not last.run:
+        """How much a skill has changed since the last run; a compaction and a rollback have that of their parent."""
+        last, folder = self.ledger.version, self.ledger.folder
+        if not any(gate.name == "skill-drift" for gate in self.settings.gates):
             return None
-        return skill_drift(read_table(self.ledger.folder.at(last.run), "skills"), solved.skill_table())
+        while last and not last.run:
+            last = folder.version(last.parent) if last.parent in folder.numbers() else None
+        return skill_drift(read_table(folder.at(last.run), "skills"), solved.skill_table()) if last else None
 
 
 def all_states_of(ledger: OpenLedger, number: int, here: ChangedShard | None) -> TaskState:
@@ -249,11 +256,16 @@ def run_id_of(ledger: str, number: int, checksums: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([ledger, str(number), *checksums]).encode()).hexdigest()[:32]
 
 
+def known_as(file: InputFile, checksum: str) -> str:
+    """What an input is called in the ledger: by its content, and as what it was read."""
+    return checksum if file.role == "labels" else f"{file.role}:{checksum}"
+
+
 def known_inputs(ledger: OpenLedger) -> dict[str, int]:
-    """The inputs in the ledger: in which version each came, by its checksum."""
+    """The inputs in the ledger: in which version each came, by what it is `known_as`."""
     if ledger.version is None:
         return {}
-    table = pq.read_table(ledger.folder.at(ledger.version.inputs.path))
+    table = opened(pq.read_table, ledger.folder.at(ledger.version.inputs.path))
     return dict(zip(table["checksum"].to_pylist(), table["version"].to_pylist(), strict=True))
 
 

@@ -1,6 +1,7 @@
 """Upkeep of a ledger: what it holds, whether that is sound, and how to go back, compact, export and forget."""
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from pipelines.ledger.segments import all_states, pack_state
 from pipelines.ledger.task_state import TaskState
 from pipelines.ledger.versions import (
     FORMAT_VERSION,
+    PRIOR,
     KeptSegment,
     LedgerFolder,
     Version,
@@ -28,7 +30,7 @@ from pipelines.ledger.versions import (
     name_of,
     refuse_inside,
 )
-from pipelines.ledger.whole import settings_of, solve_again, write_whole
+from pipelines.ledger.whole import prior_of, solve_again, write_whole
 from pipelines.run_tables import read_manifest
 
 
@@ -77,10 +79,10 @@ def _run_damage(run: str) -> list[str]:
 
 def rollback(folder: LedgerFolder, number: int, keep: int) -> Version:
     """Makes an earlier version hold again, as a new one: the numbers of versions only grow."""
-    current, earlier = folder.existing(), folder.version(number)
-    if earlier.number >= current.number:
-        raise InvalidSettingError(f"Version {number} is not earlier than {current.number}, which holds.")
-    version = replace(_next(current, "rollback", earlier), run="", whole=False, counts={})
+    last, earlier = folder.existing_number(), folder.version(number)  # the one that holds may be damaged
+    if earlier.number >= last:
+        raise InvalidSettingError(f"Version {number} is not earlier than {last}, which holds.")
+    version = replace(_next(last, "rollback", earlier), run="", whole=False, counts={})
     folder.publish(version, keep)
     return version
 
@@ -89,7 +91,7 @@ def compact(folder: LedgerFolder, keep: int) -> Version:
     """Writes each shard as one segment, without what newer states of tasks have replaced."""
     current = folder.existing()
     ledger = OpenLedger(folder, current)
-    version = replace(_next(current, "compact", current), run="", whole=False, counts={})
+    version = replace(_next(current.number, "compact", current), run="", whole=False, counts={})
     segments = tuple(_rewritten(folder, version, ledger, lambda state: state))
     version = replace(version, segments=segments)
     folder.publish(version, keep)
@@ -107,11 +109,11 @@ def export(folder: LedgerFolder, output: str, output_format: str) -> dict[str, A
 def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     """Removes a worker's labels and all that follows from them, also from earlier versions; tells how many labels.
 
-    The ledger is then what it would be had it never seen the worker.
+    The ledger is then what it would be had it never seen the worker, but for the count of verdicts on closed tasks.
     """
     current = folder.existing()
     ledger, change, n_labels, n_rows = OpenLedger(folder, current), CountsChange(), 0, 0
-    version = _next(current, "forget", current, worker)
+    version = _next(current.number, "forget", current, worker)
 
     def without(state: TaskState) -> TaskState:
         nonlocal n_labels, n_rows
@@ -132,6 +134,8 @@ def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     if not n_rows:
         folder.sweep()
         raise InvalidSettingError(f"{folder.path} holds no label of the worker {worker!r}. Check the id.")
+    prior = {who: skill for who, skill in prior_of(current).items() if who != worker}
+    version = replace(version, settings={**version.settings, PRIOR: json.dumps(prior, ensure_ascii=False)})
     version = _without_time(version, segments)
     version = _with_counts(
         folder, replace(version, segments=segments, n_tasks=sum(one.n_tasks for one in segments)), kept, change.total()
@@ -166,7 +170,7 @@ def _seen(state: TaskState) -> TaskState:
 
 def _with_counts(folder: LedgerFolder, version: Version, kept: KeptCounts, change: EdgeCounts) -> Version:
     """The version with changed counts, and with the skills that follow."""
-    solved = solve_again(kept, settings_of(version), change)
+    solved = solve_again(kept, version, change)
     pairs, workers = KeptCounts(solved.edges, solved.fit.skills).to_files()
     name = name_of(version.number)
     return replace(
@@ -189,9 +193,9 @@ def _rewritten(folder: LedgerFolder, version: Version, ledger: OpenLedger, chang
             yield kept_segment(number, folder.write(path, pack_state(state)), state)
 
 
-def _next(current: Version, kind: str, like: Version, what: str = "") -> Version:
-    """A new version with the content of `like`."""
-    number = current.number + 1
+def _next(last: int, kind: str, like: Version, what: str = "") -> Version:
+    """The version after `last`, with the content of `like`."""
+    number = last + 1
     secret = hashlib.sha256(what.encode()).hexdigest()
     return replace(
         like,
@@ -199,6 +203,6 @@ def _next(current: Version, kind: str, like: Version, what: str = "") -> Version
         number=number,
         parent=like.number,
         kind=kind,
-        run_id=run_id_of(current.ledger, number, [kind, secret]),
+        run_id=run_id_of(like.ledger, number, [kind, secret]),
         created_at_us=time.time_ns() // 1000,
     )

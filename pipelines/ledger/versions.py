@@ -25,6 +25,7 @@ from pipelines.sources.storage import is_local
 FORMAT_VERSION = 2  # 1 kept other columns of times and sizes; it is read as well
 CURRENT, VERSIONS = "CURRENT", "versions"
 WHOLE = "-whole"  # what a run with everything is called, while it is loaded
+PRIOR = "prior"  # the setting that holds the skills known beforehand, by worker
 FETCHED = "_fetched"  # inputs from warehouses, while a night lasts
 _PARTS = ("labels", "edges", "workers", "inputs", "runs", VERSIONS, FETCHED)
 _DIGITS = 6
@@ -165,43 +166,51 @@ class LedgerFolder:
 
     def current(self) -> Version | None:
         """The version that holds; None in a new ledger."""
+        number = self.current_number()
+        return self.version(number) if number else None
+
+    def current_number(self) -> int:
+        """The number of the version that holds, whether or not that can be read; 0 in a new ledger."""
         self._refuse_elsewhere()
         try:
-            number = int(Path(self.at(CURRENT)).read_text("utf-8"))
+            return int(Path(self.at(CURRENT)).read_text("utf-8"))
         except FileNotFoundError:
             if self.numbers()[-1:] > [1]:  # version 1 alone is what a killed first night leaves
                 raise InvalidSettingError(
                     f"{self.at(CURRENT)} is missing, though there are versions. Restore it: it holds the number of the "
                     f"version that counts, the last one is {self.numbers()[-1]}."
                 ) from None
-            return None
+            return 0
         except (OSError, ValueError) as error:
             raise RunError(f"{self.at(CURRENT)} cannot be read ({error}). Restore it from a backup.") from error
-        return self.version(number)
 
     def existing(self) -> Version:
         """The version that holds; raises `InvalidSettingError` when there is no ledger."""
-        version = self.current()
-        if version is None:
+        return self.version(self.existing_number())
+
+    def existing_number(self) -> int:
+        """Its number; raises `InvalidSettingError` when there is no ledger."""
+        number = self.current_number()
+        if not number:
             raise InvalidSettingError(f"{self.path} holds no ledger. Give the folder of --ledger of crowdbeam nightly.")
-        return version
+        return number
 
     def version(self, number: int) -> Version:
         """One of the versions that are kept."""
         path = self.at(VERSIONS, f"{name_of(number)}.json")
         try:
             found = json.loads(Path(path).read_text("utf-8"))
+            if found.get("format_version", 0) > FORMAT_VERSION:
+                known = f"format {found['format_version']}; this one knows {FORMAT_VERSION}"
+                raise InvalidSettingError(f"{self.path} was written by a newer crowdbeam ({known}). Upgrade crowdbeam.")
+            return Version.from_json(found)
         except FileNotFoundError:
             kept = ", ".join(map(str, self.numbers())) or "none"
             raise InvalidSettingError(f"{self.path} has no version {number}; it has {kept}.") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(
                 f"{path} cannot be read: {error}. Go back to another version: crowdbeam ledger rollback."
             ) from error
-        if found.get("format_version", 0) > FORMAT_VERSION:
-            known = f"format {found['format_version']}; this one knows {FORMAT_VERSION}"
-            raise InvalidSettingError(f"{self.path} was written by a newer crowdbeam ({known}). Upgrade crowdbeam.")
-        return Version.from_json(found)
 
     def numbers(self) -> list[int]:
         """The versions that are kept, in order."""
@@ -222,7 +231,15 @@ class LedgerFolder:
         return KeptFile(path, len(data), checksum_of(data))
 
     def publish(self, version: Version, keep: int) -> None:
-        """Makes `version` the one that holds; so many are kept, itself included."""
+        """Makes `version` the one that holds; so many are kept, itself included.
+
+        All that it needs is on the disk before: its run too, from which warehouses are loaded.
+        """
+        if version.run:
+            _sync_all(self.at(version.run))
+        for part in _PARTS:
+            if os.path.isdir(self.at(part)):
+                _sync(self.at(part))
         version = replace(version, oldest=max(1, version.number - keep + 1))
         text = json.dumps(asdict(version), ensure_ascii=False, indent=1)
         self.write(os.path.join(VERSIONS, f"{name_of(version.number)}.json"), text.encode())
@@ -237,7 +254,10 @@ class LedgerFolder:
         old = [number for number in numbers if number < oldest]
         if not old:
             return
-        stays = [self.version(number) for number in numbers[len(old) :]]
+        try:
+            stays = [self.version(number) for number in numbers[len(old) :]]
+        except RunError:  # what a damaged account needs is not known: nothing goes until that version does
+            return
         needed = {one.path for version in stays for one in version.files()} | {version.run for version in stays}
         for number in old:
             try:
@@ -278,15 +298,15 @@ class LedgerFolder:
     def sweep(self) -> None:
         """Removes what runs that were killed, or refused by a gate, have left."""
         _remove(self.at(f"{CURRENT}.new"))
-        current = self.current()
-        last = current.number if current else 0
+        last = self.current_number()
         for part in _PARTS:
             for name in os.listdir(self.at(part)) if os.path.isdir(self.at(part)) else ():
                 is_older = name[:_DIGITS].isdigit() and int(name[:_DIGITS]) <= last
                 if not is_older or name.endswith(WHOLE):
                     _remove(self.at(part, name))
-        if current:
-            self.forget_versions(current.oldest)
+        if last:
+            with suppress(RunError):  # a damaged version: who needs it will say so, and rollback does not
+                self.forget_versions(self.version(last).oldest)
 
 
 def refuse_inside(output: str, ledger: str) -> None:
@@ -303,9 +323,16 @@ def checksum_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def _sync(folder: str) -> None:
-    """Has the system write down what is in a folder."""
-    opened = os.open(folder, os.O_RDONLY)
+def _sync_all(folder: str) -> None:
+    """Has the system write down a folder and all that is in it."""
+    for path, _, names in os.walk(folder):
+        for name in (*names, ""):
+            _sync(os.path.join(path, name))
+
+
+def _sync(path: str) -> None:
+    """Has the system write down a file, or which files a folder has."""
+    opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
     finally:

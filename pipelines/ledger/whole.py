@@ -15,7 +15,7 @@ from pipelines.ledger.counts_file import KeptCounts
 from pipelines.ledger.night import OpenLedger, score_state, solve_night
 from pipelines.ledger.night_run import RunWriter, write_model, write_scores
 from pipelines.ledger.segments import all_states
-from pipelines.ledger.versions import Version
+from pipelines.ledger.versions import PRIOR, Version
 from pipelines.manifest import Clock
 from pipelines.prior import read_prior_skills
 from pipelines.settings import AggregateSettings, BatchSettings
@@ -30,10 +30,17 @@ def settings_of(version: Version) -> BatchSettings:
     return BatchSettings((), "", aggregate, prior_skills=known["prior_skills"], output_format=known["output_format"])
 
 
-def solve_again(kept: KeptCounts, settings: BatchSettings, change: EdgeCounts | None = None) -> Solved:
-    """The skills of kept counts."""
-    prior = read_prior_skills(settings.prior_skills)
-    return solve_night(kept, EdgeCounts.zero() if change is None else change, settings.aggregate, prior)
+def prior_of(version: Version) -> dict[str, float]:
+    """The skills known beforehand to the last night; earlier crowdbeams kept only the place where they were."""
+    known = version.settings
+    found: dict[str, float] = json.loads(known[PRIOR]) if PRIOR in known else read_prior_skills(known["prior_skills"])
+    return found
+
+
+def solve_again(kept: KeptCounts, version: Version, change: EdgeCounts | None = None) -> Solved:
+    """The skills of kept counts, by the settings of a version."""
+    nothing, settings = EdgeCounts.zero(), settings_of(version).aggregate
+    return solve_night(kept, nothing if change is None else change, settings, prior_of(version))
 
 
 def write_whole(ledger: OpenLedger, folder: str, output_format: str = "") -> dict[str, Any]:
@@ -42,7 +49,7 @@ def write_whole(ledger: OpenLedger, folder: str, output_format: str = "") -> dic
     if version is None:
         raise ValueError("a new ledger holds nothing")
     settings, clock = settings_of(version), Clock()
-    solved = solve_again(ledger.counts(), settings)
+    solved = solve_again(ledger.counts(), version)
     writer = RunWriter(folder, output_format or settings.output_format)
 
     def scored() -> Iterator[tuple[pa.Table, Counter[str]]]:

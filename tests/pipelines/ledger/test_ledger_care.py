@@ -1,10 +1,17 @@
 """What would harm a ledger or a warehouse is refused before anything runs, and damage is told in a sentence."""
 
+import os
 import shutil
+import time
 
+import duckdb
 import pytest
 from command_line import run_command
-from nights import bytes_of, ledger_command, nightly, warehouse_rows, write_events
+from nights import bytes_of, ledger_command, nightly, rows_of, run_of, state_of, warehouse_rows, write_events
+from test_nightly_gates import FIRST as MANY
+from test_nightly_gates import QUIET, TURNED
+
+from pipelines.run_tables import read_table
 
 FIRST = [("t", "ann", "a", 1), ("t", "bob", "a", 1), ("u", "ann", "b", 1)]
 
@@ -68,7 +75,7 @@ def test_files_of_the_system_are_no_harm_and_others_are_named(ledger, night):
     assert "holds 'notes.txt', which no ledger has. Remove it." in nightly(ledger, [night], code=2).err
 
 
-@pytest.mark.parametrize("part", ["labels", "edges", "workers"])
+@pytest.mark.parametrize("part", ["labels", "edges", "workers", "inputs"])
 @pytest.mark.parametrize("harm", ["torn", "gone"])
 def test_damage_is_told_in_a_sentence(ledger, tmp_path, part, harm):
     for path in [path for path in (ledger / part).rglob("*") if path.is_file()]:
@@ -112,3 +119,88 @@ def test_who_is_forgotten_has_not_closed_tasks_either(tmp_path):
     later = write_events(tmp_path / "2.csv", [("t", "cem", "a", 2 * hour)])
     told = nightly(tmp_path / "ledger", [later], *ttl)
     assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 0)
+
+
+@pytest.mark.parametrize("damage", ["{", "{}", "[]", '{"segments": 7}'])
+def test_a_damaged_version_can_be_gone_back_from(ledger, night, tmp_path, damage):
+    before = state_of(ledger)
+    nightly(ledger, [write_events(tmp_path / "3.csv", [("v", "ann", "a", 3)])])
+    (ledger / "versions" / "000003.json").write_text(damage)
+    assert "Go back to another version" in nightly(ledger, [night], code=1).err
+    assert ledger_command("rollback", ledger, "--to", "2")["version"] == 4
+    assert state_of(ledger) == before
+    told = nightly(ledger, [tmp_path / "3.csv"], "--output", f"duckdb:{tmp_path / 'crowd.duckdb'}")
+    assert told["ledger_version"] == 5
+    assert set(warehouse_rows(tmp_path / "crowd.duckdb", "scores", "task")) == {"t", "u", "v"}
+
+
+def test_all_of_a_night_is_on_the_disk_before_it_holds(ledger, tmp_path, monkeypatch):
+    synced, at_exchange, sync, exchange = set(), [], os.fsync, os.replace
+
+    def noted_sync(file):
+        sync(file)
+        synced.add(os.readlink(f"/proc/self/fd/{file}"))
+
+    def noted_exchange(source, target):
+        if str(target).endswith("CURRENT"):
+            at_exchange.append(set(synced))
+        exchange(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "replace", noted_exchange)
+    before = set(bytes_of(ledger))
+    nightly(ledger, [write_events(tmp_path / "3.csv", [("v", "ann", "a", 3)])])
+    new = {str(ledger / name) for name in set(bytes_of(ledger)) - before}
+    folders = {str(ledger / part) for part in ("labels", "edges", "workers", "inputs", "runs", "versions")}
+    (known,) = at_exchange
+    assert any("/runs/000003/scores/" in path for path in new)
+    assert new | folders | {os.path.dirname(path) for path in new} <= known | {str(ledger / "CURRENT")}
+
+
+def test_a_label_from_the_future_closes_no_task_before_its_time(tmp_path):
+    day, now = 86_400_000_000, time.time_ns() // 1000
+    rows = [("t", "ann", "a", now - 3 * day), ("u", "bob", "a", now + 40_000 * day)]
+    ttl = ("--task-ttl", "7d")
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], *ttl)
+    told = nightly(tmp_path / "ledger", [write_events(tmp_path / "2.csv", [("t", "bob", "a", now - day)])], *ttl)
+    assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 0)
+
+
+def test_a_file_of_labels_may_be_given_as_gold_too(ledger, night):
+    told = nightly(ledger, [night], "--gold", night)
+    assert (told["ledger_version"], told["counts"]["gold_read"], told["counts"]["labels_read"]) == (3, 3, 0)
+    assert nightly(ledger, [night], "--gold", night)["ledger_version"] == 3
+
+
+def test_rejects_name_the_warehouse_that_they_came_from(tmp_path):
+    with duckdb.connect(str(tmp_path / "in.duckdb")) as connection:
+        connection.execute(
+            "create table labels as select 't' task, 'ann' worker, 'a' label union select '', 'bob', 'a'"
+        )
+    address = f"duckdb:{tmp_path / 'in.duckdb'}?table=labels"
+    nightly(tmp_path / "ledger", [address])
+    (reject,) = read_table(run_of(tmp_path / "ledger"), "rejects").to_pylist()
+    assert reject["source"] == address
+
+
+@pytest.mark.parametrize("between", [("compact",), ("rollback", "--to", "1")])
+def test_skills_have_drifted_also_since_a_version_without_a_run(tmp_path, between):
+    ledger = tmp_path / "ledger"
+    nightly(ledger, [write_events(tmp_path / "1.csv", MANY)])
+    nightly(ledger, [write_events(tmp_path / "2.csv", QUIET)])
+    ledger_command(between[0], ledger, *between[1:])
+    turned = write_events(tmp_path / "3.csv", TURNED)
+    assert nightly(ledger, [turned], "--fail-if", "skill-drift>0.3", code=12)["held"]
+
+
+def test_skills_known_beforehand_are_kept_for_export_and_forget(ledger, tmp_path):
+    prior = tmp_path / "prior.csv"
+    prior.write_text("worker,skill\nann,-0.75\nbob,0.25\n")
+    nightly(ledger, [write_events(tmp_path / "3.csv", [("v", "ann", "a", 3)])], "--prior-skills", prior)
+    skills = {worker: row["skill"] for worker, row in rows_of(run_of(ledger), "skills", "worker").items()}
+    prior.unlink()
+    ledger_command("export", ledger, "--output", tmp_path / "all")
+    exported = rows_of(tmp_path / "all", "skills", "worker")
+    assert {worker: row["skill"] for worker, row in exported.items()} == skills
+    ledger_command("forget", ledger, "--worker", "ann")
+    assert b"ann" not in b"".join(bytes_of(ledger / "versions").values())
