@@ -160,7 +160,7 @@ def evaluate_skills(run: str, manifest: Mapping[str, Any], true_skills: pa.Table
 def missing_inputs(manifest: Mapping[str, Any]) -> str:
     """Why the labels of the run cannot be read again, in a sentence; empty when they can."""
     if not any(file["role"] == "labels" for file in manifest["inputs"]):
-        return "The run names no files that it read: it is the snapshot of a stream."
+        return "The run names no files that it read: it was written from a ledger, or is the snapshot of a stream."
     for file in manifest["inputs"]:
         if file["role"] != "labels":
             continue

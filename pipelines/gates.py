@@ -1,8 +1,9 @@
 """Gates: what a scheduler asks of a run before others use it. Each that trips has an exit code of its own.
 
 A gate is written ``NAME>LIMIT``, or ``NAME`` alone where there is nothing to limit. It trips when its value lies above
-its limit; `no-new-labels` trips when its value, the labels that changed something, is 0. A value that cannot be
-measured, such as a share of no workers at all, trips nothing. Of several that trip, the lowest code is the exit code.
+its limit, or above 0 when it takes none; `no-new-labels` trips when its value, the labels that changed something, is 0.
+A value that cannot be measured, such as a share of no workers at all, trips nothing. Of several that trip, the lowest
+code is the exit code.
 
 >>> gates = parse_gates(["rejects-share>0.01", "no-new-labels"])
 >>> results = check_gates(gates, GateFacts(rejects_share=0.03, new_labels=970))
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 FEWEST_LABELS = 20  # of a worker, in both runs, before a change of the skill counts as drift
 DETERMINED = ("ok", "saturated")
+TORN = ("unreadable-rest", "unreadable-block")  # reasons of rejects that stand for more than one record
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class GateKind:
         most: the highest limit it takes; None: it takes no limit.
         fact: the field of `GateFacts` that it looks at.
         trips: when it trips, in a few words.
+        at_nothing: whether 0 trips it, and not more.
     """
 
     name: str
@@ -43,6 +46,7 @@ class GateKind:
     most: float | None
     fact: str
     trips: str
+    at_nothing: bool = False
 
     @property
     def form(self) -> str:
@@ -55,7 +59,8 @@ KINDS = (
     GateKind("unidentified-share", 10, 1.0, "unidentified_share", "more than LIMIT of the workers have no known skill"),
     GateKind("rejects-share", 11, 1.0, "rejects_share", "more than LIMIT of the labels read were rejected"),
     GateKind("skill-drift", 12, 2.0, "skill_drift", "a skill changed by more than LIMIT since the last run"),
-    GateKind("no-new-labels", 20, None, "new_labels", "no label changed anything"),
+    GateKind("torn-inputs", 13, None, "torn_inputs", "an input could not be read to its end"),
+    GateKind("no-new-labels", 20, None, "new_labels", "no label changed anything", at_nothing=True),
 )  # fmt: skip
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
@@ -79,12 +84,14 @@ class GateFacts:
         unidentified_share: workers whose skill is not determined, of all workers.
         rejects_share: labels that were rejected, of all that were read.
         skill_drift: the largest change of a skill since the last run: see `skill_drift`.
+        torn_inputs: places from which on a file, or a part of one, could not be read.
         new_labels: how many labels of this run changed something.
     """
 
     unidentified_share: float | None = None
     rejects_share: float | None = None
     skill_drift: float | None = None
+    torn_inputs: int | None = None
     new_labels: int | None = None
 
 
@@ -132,12 +139,14 @@ def facts_of(
     """The facts that the counts of a manifest tell, and those that they do not.
 
     >>> facts_of({"labels_read": 200, "labels_rejected": 3, "workers": 8, "workers_identified": 6})
-    GateFacts(unidentified_share=0.25, rejects_share=0.015, skill_drift=None, new_labels=None)
+    GateFacts(unidentified_share=0.25, rejects_share=0.015, skill_drift=None, torn_inputs=0, new_labels=None)
     """
+    torn = [f"{what}_rejected.{reason}" for what in ("labels", "gold") for reason in TORN]
     return GateFacts(
         _share(counts.get("workers", 0) - counts.get("workers_identified", 0), counts.get("workers", 0)),
         _share(counts.get("labels_rejected", 0), counts.get("labels_read", 0)),
         skill_drift,
+        sum(counts.get(name, 0) for name in torn) if counts else None,
         new_labels,
     )
 
@@ -206,7 +215,7 @@ def _parse(text: str) -> Gate:
 def _check(gate: Gate, value: float | None) -> GateResult:
     if value is None:
         return GateResult(gate.name, gate.limit, None, tripped=False)
-    tripped = value <= 0 if gate.limit is None else value > gate.limit
+    tripped = value <= 0 if _BY_NAME[gate.name].at_nothing else value > (gate.limit or 0)
     return GateResult(gate.name, gate.limit, float(value), tripped=tripped)
 
 

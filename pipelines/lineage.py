@@ -73,7 +73,7 @@ def run_uuid(run_id: str) -> str:
 
 
 def check_lineage(path: str, output: str = "") -> None:
-    """Raises `InvalidSettingError` when `path` cannot be written, or when it lies in the run folder `output`."""
+    """Raises `InvalidSettingError` when `path` cannot be written, lies in `output`, or holds something else."""
     if not is_local(path):
         return
     place, folder = os.path.abspath(path), os.path.abspath(output) if output and is_local(output) else ""
@@ -83,6 +83,18 @@ def check_lineage(path: str, output: str = "") -> None:
         raise InvalidSettingError(f"--lineage {path} is a folder; give a file.")
     if not os.access(os.path.dirname(place), os.W_OK | os.X_OK):
         raise InvalidSettingError(f"--lineage {path} cannot be written: make its folder first.")
+    if os.path.exists(place) and not _is_event(place):
+        raise InvalidSettingError(f"--lineage {path} is there and is no event of an earlier run; give another file.")
+
+
+def _is_event(path: str) -> bool:
+    """Whether a file is empty, or an event of OpenLineage: what may be overwritten."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+        return not text or "eventType" in json.loads(text)
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def write_lineage(path: str, event: Mapping[str, Any]) -> None:

@@ -58,7 +58,7 @@ def _labels(counts: Mapping[str, int]) -> Facts:
         ("used", f"{counts['labels_used']:,}"),
         ("repeats", f"{counts['labels_repeated']:,}"),
         ("rejected", f"{counts['labels_rejected']:,}"),
-        *_reasons(counts, "labels_rejected."),
+        *reject_reasons(counts, "labels_rejected."),
         *([("withdrawn", f"{counts['labels_withdrawn']:,}")] if counts.get("labels_withdrawn") else []),
     ]
     if counts.get("gold_read"):
@@ -68,12 +68,13 @@ def _labels(counts: Mapping[str, int]) -> Facts:
             ("gold repeats", f"{counts.get('gold_repeated', 0):,}"),
             ("gold for tasks without labels", f"{counts.get('gold_unmatched', 0):,}"),
             ("gold rejected", f"{counts.get('gold_rejected', 0):,}"),
-            *_reasons(counts, "gold_rejected."),
+            *reject_reasons(counts, "gold_rejected."),
         ]
     return Facts("Labels", tuple(rows))
 
 
-def _reasons(counts: Mapping[str, int], prefix: str) -> Iterator[tuple[str, str]]:
+def reject_reasons(counts: Mapping[str, int], prefix: str) -> Iterator[tuple[str, str]]:
+    """Reasons of rejects and how many have each, the most frequent first: the counts that begin with `prefix`."""
     found = [(name.removeprefix(prefix), n) for name, n in counts.items() if name.startswith(prefix) and n]
     for reason, n in sorted(found, key=lambda one: (-one[1], one[0])):
         yield f"  {reason}", f"{n:,}"

@@ -38,7 +38,8 @@ NO_NEW_LABELS = 20
 AGGREGATE = f"""
 crowdbeam nightly '{LABELS}/{{{{ data_interval_start | ds }}}}' \\
   --ledger '{LEDGER}' --output '{OUTPUT}' --quiet \\
-  --fail-if 'unidentified-share>0.05' --fail-if 'rejects-share>0.01' --fail-if 'skill-drift>0.2' --fail-if no-new-labels
+  --fail-if 'unidentified-share>0.05' --fail-if 'rejects-share>0.01' --fail-if 'skill-drift>0.2' \\
+  --fail-if torn-inputs --fail-if no-new-labels
 """
 
 

@@ -173,10 +173,13 @@ def _blocks(result: "NightResult", settings: NightSettings) -> Iterator[Block]:
 
 
 def _night_blocks(manifest: Mapping[str, Any], result: "NightResult") -> Iterator[Block]:
+    from pipelines.summary import gates_block, reject_reasons
+
     counts = manifest["counts"]
     rows = [("read", "labels_read"), ("used", "labels_used"), ("repeats", "labels_repeated")]
     rows += [("withdrawals", "labels_withdrawn"), ("rejected", "labels_rejected")]
-    yield Facts("Labels of the night", tuple((name, f"{counts.get(key, 0):,}") for name, key in rows))
+    told = [(name, f"{counts.get(key, 0):,}") for name, key in rows]
+    yield Facts("Labels of the night", (*told, *reject_reasons(counts, "labels_rejected.")))
     if result.known:
         yield Notes("Note", (f"{len(result.known)} of the inputs were in the ledger already and are left out.",))
     yield Facts(
@@ -189,6 +192,4 @@ def _night_blocks(manifest: Mapping[str, Any], result: "NightResult") -> Iterato
         ),
     )
     if manifest["gates"]:
-        from pipelines.summary import gates_block
-
         yield gates_block(manifest["gates"])

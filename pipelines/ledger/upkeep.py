@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from crowdcore.edges import EdgeCounts
 from pipelines.blocks import NO_TIME
-from pipelines.errors import InputError, InvalidSettingError
+from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_work import kept_segment, run_id_of
@@ -77,11 +77,19 @@ def _run_damage(run: str) -> list[str]:
     return wrong
 
 
+def _refuse_damaged(folder: LedgerFolder, version: Version) -> None:
+    """Raises `RunError` when a file of the version is not what was written: nothing is made of it."""
+    for file in version.files():
+        if sentence := _damage(folder, file.path, file.checksum):
+            raise RunError(f"Version {version.number} is damaged. {sentence}")
+
+
 def rollback(folder: LedgerFolder, number: int, keep: int) -> Version:
     """Makes an earlier version hold again, as a new one: the numbers of versions only grow."""
     last, earlier = folder.existing_number(), folder.version(number)  # the one that holds may be damaged
     if earlier.number >= last:
         raise InvalidSettingError(f"Version {number} is not earlier than {last}, which holds.")
+    _refuse_damaged(folder, earlier)
     version = replace(_next(last, "rollback", earlier), run="", whole=False, counts={})
     folder.publish(version, keep)
     return version
@@ -90,6 +98,7 @@ def rollback(folder: LedgerFolder, number: int, keep: int) -> Version:
 def compact(folder: LedgerFolder, keep: int) -> Version:
     """Writes each shard as one segment, without what newer states of tasks have replaced."""
     current = folder.existing()
+    _refuse_damaged(folder, current)
     ledger = OpenLedger(folder, current)
     version = replace(_next(current.number, "compact", current), run="", whole=False, counts={})
     segments = tuple(_rewritten(folder, version, ledger, lambda state: state))
@@ -103,6 +112,7 @@ def export(folder: LedgerFolder, output: str, output_format: str) -> dict[str, A
     refuse_inside(output, folder.path)
     if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise InvalidSettingError(f"--output {output} is there already. Give an empty or a new folder.")
+    _refuse_damaged(folder, folder.existing())
     return write_whole(OpenLedger(folder, folder.existing()), output, output_format)
 
 
@@ -112,6 +122,7 @@ def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     The ledger is then what it would be had it never seen the worker, but for the count of verdicts on closed tasks.
     """
     current = folder.existing()
+    _refuse_damaged(folder, current)
     ledger, change, n_labels, n_rows = OpenLedger(folder, current), CountsChange(), 0, 0
     version = _next(current.number, "forget", current, worker)
 

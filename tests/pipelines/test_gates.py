@@ -1,5 +1,6 @@
 """Gates: what they take, what they measure, and, through the real command, when they trip and what that leaves."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pipelines.errors import InvalidSettingError
 from pipelines.gates import (
     FEWEST_LABELS,
     KINDS,
+    TORN,
     Gate,
     GateFacts,
     check_gates,
@@ -26,6 +28,7 @@ from pipelines.gates import (
     parse_gates,
     skill_drift,
 )
+from pipelines.sources import UNREADABLE_BLOCK, UNREADABLE_REST
 
 HEADER = ("task", "worker", "label")
 PAIR = [(f"p{n}", worker, "c0") for n in range(4) for worker in ("left", "right")]
@@ -52,7 +55,7 @@ def aggregated(folder, rows, *options, name="run"):
     ("texts", "sentence"),
     [
         (["reject-share>0.1"], "--fail-if is 'reject-share>0.1', which is no gate; did you mean rejects-share>LIMIT?"),
-        (["xyz"], "which is no gate; there are unidentified-share>LIMIT, rejects-share>LIMIT, skill-drift>LIMIT, no-n"),
+        (["xyz"], "which is no gate; there are unidentified-share>LIMIT, rejects-share>LIMIT, skill-drift>LIMIT, torn"),
         (
             ["rejects-share"],
             "without a limit; write 'rejects-share>LIMIT', in quotes, or the shell takes > for itself.",
@@ -277,3 +280,19 @@ def test_help_and_the_page_tell_every_code():
     for code, form, trips in codes_table():
         assert f"{code} {form}: {trips}" in out
         assert f"| {code} | `{form}` | {trips} |" in page
+
+
+def test_a_torn_file_trips_its_gate_and_a_share_of_rejects_does_not_show_it(tmp_path):
+    whole = gzip.compress("\n".join([",".join(HEADER), *(",".join(row) for row in crowd_rows())]).encode())
+    gates = ("--fail-if", "rejects-share>0.01", "--fail-if", "torn-inputs")
+    for name, content, code in [("whole", whole, 0), ("torn", whole[:-40], 13)]:
+        labels = tmp_path / f"{name}.csv.gz"
+        labels.write_bytes(content)
+        batch = run_command("aggregate", labels, "--output", tmp_path / name, *gates)
+        night = run_command("nightly", labels, "--ledger", tmp_path / f"ledger-{name}", *gates)
+        assert (batch.code, night.code) == (code, code)
+        assert ("unreadable-rest" in batch.out, "unreadable-rest" in night.out) == (code == 13, code == 13)
+
+
+def test_the_reasons_of_torn_inputs_are_those_of_the_sources():
+    assert set(TORN) == {UNREADABLE_REST, UNREADABLE_BLOCK}

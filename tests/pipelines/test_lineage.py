@@ -231,6 +231,21 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(tmp_path
         assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("command", [("aggregate", "--output", "{}/run"), ("nightly", "--ledger", "{}/ledger")])
+def test_a_file_that_is_no_event_is_not_overwritten(tmp_path, command):
+    labels = write_rows(tmp_path / "labels.csv", ("task", "worker", "label"), crowd_rows())
+    before = labels.read_bytes()
+    words = [command[0], labels, *(word.format(tmp_path) for word in command[1:])]
+    run = run_command(*words, "--lineage", labels)
+    assert (run.code, "is there and is no event of an earlier run" in run.err) == (2, True)
+    assert labels.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["labels.csv"]
+    (tmp_path / "event.json").touch()
+    for overwrite in ((), ("--overwrite",) if command[0] == "aggregate" else ()):
+        assert run_command(*words, "--lineage", tmp_path / "event.json", *overwrite).code == 0
+        assert json.loads((tmp_path / "event.json").read_text("utf-8"))["eventType"] == "COMPLETE"
+
+
 def test_an_event_is_replaced_whole_and_a_failure_is_told(tmp_path):
     place = tmp_path / "event.json"
     write_lineage(str(place), {"a": 1})

@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -11,6 +12,7 @@ from nights import bytes_of, ledger_command, nightly, rows_of, run_of, state_of,
 from test_nightly_gates import FIRST as MANY
 from test_nightly_gates import QUIET, TURNED
 
+from pipelines.ledger.versions import LedgerFolder
 from pipelines.run_tables import read_table
 
 FIRST = [("t", "ann", "a", 1), ("t", "bob", "a", 1), ("u", "ann", "b", 1)]
@@ -204,3 +206,29 @@ def test_skills_known_beforehand_are_kept_for_export_and_forget(ledger, tmp_path
     assert {worker: row["skill"] for worker, row in exported.items()} == skills
     ledger_command("forget", ledger, "--worker", "ann")
     assert b"ann" not in b"".join(bytes_of(ledger / "versions").values())
+
+
+def damaged_segment(ledger, number):
+    """A segment of a version, one bit of which is turned."""
+    folder = LedgerFolder(str(ledger))
+    segment = Path(folder.at(folder.version(number).segments[0].file.path))
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    return segment
+
+
+@pytest.mark.parametrize("action", [("export", "--output", "{}/all"), ("compact",), ("forget", "--worker", "ann")])
+def test_nothing_is_made_of_a_damaged_version(ledger, tmp_path, action):
+    segment = damaged_segment(ledger, 2)
+    before = bytes_of(ledger)
+    run = ledger_command(action[0], ledger, *(word.format(tmp_path) for word in action[1:]), code=1)
+    assert f"Version 2 is damaged. {segment} has changed since it was written." in run.err
+    assert bytes_of(ledger) == before
+    assert not (tmp_path / "all").exists()
+
+
+def test_nobody_goes_back_to_a_damaged_version(ledger):
+    damaged_segment(ledger, 1)
+    assert "Version 1 is damaged." in ledger_command("rollback", ledger, "--to", "1", code=1).err
+    assert (ledger / "CURRENT").read_text() == "2\n"
