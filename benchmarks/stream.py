@@ -104,10 +104,9 @@ def sustained(bench: Bench, name: str, rate: int, seconds: float) -> None:
         finally:
             job.end()
     ages = answer_ages(bench, job)
-    warm = ages[len(ages) // 10 :]
     third = len(lags) // 3
     bench.say(
-        f"| {name} | {rate:,} | {seconds:.0f} | {np.percentile(warm, 50):.2f} | {np.percentile(warm, 95):.2f} "
+        f"| {name} | {rate:,} | {seconds:.0f} | {np.percentile(ages, 50):.2f} | {np.percentile(ages, 95):.2f} "
         f"| {np.mean(lags[third : 2 * third]):,.0f} → {np.mean(lags[2 * third :]):,.0f} | {cpu * 1e6 / n_events:.1f} |"
     )
 

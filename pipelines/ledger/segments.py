@@ -6,6 +6,7 @@ bytes of it a task are enough to find nearly all that are not there, and only wh
 
 import mmap
 import os
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -72,21 +73,21 @@ def _hashes(tasks: pa.LargeStringArray) -> NDArray[np.uint32]:
 
 
 class Segment:
-    """An open segment.
-
-    Attributes:
-        bytes_read: how much of it was looked at so far.
-    """
+    """An open segment."""
 
     def __init__(self, path: str) -> None:
         with open(path, "rb") as file:
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.path.getsize(path) else b""
         self._arrays = unpack(self._data)
-        self.bytes_read = 0
-        self._seen: set[str] = set()
+        self._looked_at: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._arrays["rest"])
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of it was looked at so far; of what was looked at twice, once."""
+        return sum(min(n, self._arrays[name].nbytes) for name, n in self._looked_at.items())
 
     @property
     def n_rows(self) -> int:
@@ -163,12 +164,12 @@ class Segment:
 
     @cached_property
     def _names(self) -> pa.LargeStringArray:
-        self.bytes_read += self._arrays["task.lengths"].nbytes
+        self._whole("task.lengths")
         return unpack_texts("task", self._arrays)
 
     def _tasks(self, places: Ints | None) -> pa.LargeStringArray:
         chosen = self._names if places is None else self._names.take(pa.array(places))
-        self.bytes_read += int(chosen.nbytes) - 8 * len(chosen)
+        self._looked_at["task.bytes"] += int(chosen.nbytes) - 8 * len(chosen)
         return chosen
 
     def _texts(self, name: str) -> pa.LargeStringArray:
@@ -178,14 +179,12 @@ class Segment:
 
     def _whole(self, name: str) -> NDArray[Any]:
         array = self._arrays[name]
-        if name not in self._seen:
-            self._seen.add(name)
-            self.bytes_read += array.nbytes
+        self._looked_at[name] = array.nbytes
         return array
 
     def _some(self, name: str, places: Any) -> NDArray[Any]:
         chosen: NDArray[Any] = self._arrays[name][places]
-        self.bytes_read += chosen.nbytes
+        self._looked_at[name] += chosen.nbytes
         return chosen
 
 

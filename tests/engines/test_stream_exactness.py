@@ -1,6 +1,7 @@
 """On real engines the stream ends with the batch's numbers: 200,000 events, some repeated, corrected, withdrawn."""
 
 import pytest
+from fault_runs import assert_same_edges
 from stream_runs import (
     StreamRun,
     assert_equal_answers,
@@ -39,6 +40,7 @@ def test_the_stream_ends_with_the_numbers_of_the_batch(engine, request, kafka, h
         assert {worker: row["skill"] for worker, row in found.items()} == pytest.approx(
             {worker: row["skill"] for worker, row in skills.items()}, abs=1e-6
         )
+        assert_same_edges(run, edges, tmp_path / "snapshot")
         assert run.drain() == 0
     if engine == "flink":
         runner.cancel_all()

@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
     write_rows(path / "tuesday.csv", HEADER, second)
     write_rows(path / "renamed.csv", ("item", *HEADER[1:]), first)
     for day, rows in enumerate((FIRST, SECOND)):
-        timed = [(*row, 1_800_000_000 + 86_400 * day, "") for row in rows]
+        timed = [(*row, 1_700_000_000 + 86_400 * day, "") for row in rows]
         write_rows(path / f"seconds-{day}.csv", HEADER, timed)
     write_rows(path / "late.csv", HEADER, [(FIRST[0][0], "w8", "c0", LATER, "")])
     write_rows(path / "gold.csv", ("task", "label"), [(FIRST[0][0], "c2")])

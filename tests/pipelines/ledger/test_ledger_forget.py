@@ -172,3 +172,17 @@ def test_forgetting_that_was_killed_is_done_again_or_finished(seen, never, point
     assert_never_seen(seen, never)  # verify, as any command that looks closely, finishes the removal
     assert_no_trace(seen)
     assert LedgerFolder(str(seen)).numbers() == [5]
+
+
+def test_a_task_with_an_event_without_a_time_closes_as_it_would_have(tmp_path):
+    """Such an event counts as of its night, which no row tells: the task stays open as long as it was to stay."""
+    rows = [
+        ("t", "ann", "a", None),
+        ("t", GONE, "a", BEGIN_US),
+        ("u", "ann", "a", BEGIN_US),
+        ("u", GONE, "a", BEGIN_US + 9),
+    ]
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)])
+    before = latest_of(tmp_path / "ledger")
+    ledger_command("forget", tmp_path / "ledger", "--worker", GONE)
+    assert latest_of(tmp_path / "ledger") == {"t": before["t"], "u": BEGIN_US}

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from nights import nightly
+from kill_farm import KillFarm
+from nights import nightly, write_events
 
 from pipelines import cli
 from pipelines.ledger.versions import LedgerFolder
@@ -73,3 +74,26 @@ def test_exit_code_3_is_for_labels_of_which_none_is_usable(labels, tmp_path, con
     nightly(tmp_path / "ledger", [labels])
     (tmp_path / "next.csv").write_text(content)
     nightly(tmp_path / "ledger", [tmp_path / "next.csv"], code=code)
+
+
+def test_a_night_that_is_tried_again_has_the_id_of_the_first_try(tmp_path):
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", [("t", "ann", "a", 1)])])
+    night = write_events(tmp_path / "2.csv", [("t", "bob", "a", 1)])
+    with KillFarm() as farm:
+        assert farm.run("nightly", night, "--ledger", tmp_path / "ledger", point="publish", call=1)["code"] == -9
+    killed = read_manifest(str(tmp_path / "ledger" / "runs" / "000002"))
+    assert nightly(tmp_path / "ledger", [night])["run_id"] == killed["run_id"]
+
+
+def test_bytes_read_are_those_of_the_tables_and_of_what_was_looked_up(tmp_path):
+    many = [(f"t{task:05d}", f"w{worker}", "ab"[task % 2], 1) for task in range(3000) for worker in range(3)]
+    ledger, read = tmp_path / "ledger", []
+    assert nightly(ledger, [write_events(tmp_path / "1.csv", many)])["counts"]["ledger_bytes_read"] == 0
+    for number, n_tasks in enumerate((1, 100, 3000), 2):
+        version = LedgerFolder(str(ledger)).existing()
+        tables = sum(one.size_bytes for one in (version.edges, version.workers, version.inputs))
+        events = [(f"t{task:05d}", "late", "a", number) for task in range(n_tasks)]
+        counts = nightly(ledger, [write_events(tmp_path / f"{number}.csv", events)])["counts"]
+        read.append(counts["ledger_bytes_read"] - tables)
+        assert 0 < read[-1] <= sum(one.size_bytes for one in version.files()) - tables
+    assert read[0] < read[1] < read[2]

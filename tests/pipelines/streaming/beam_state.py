@@ -1,5 +1,9 @@
 """Beam's keyed state in memory, with checkpoints: what a step finds after a rollback."""
 
+from apache_beam.metrics.execution import MetricsContainer
+from apache_beam.runners.worker.statesampler import StateSampler, get_current_tracker, set_current_tracker
+from apache_beam.utils.counters import CounterFactory
+
 
 class Cell:
     def __init__(self, data=None):
@@ -49,3 +53,18 @@ class KeyedState:
 
     def roll_back(self, checkpoint):
         self.states = {name: state.copy() for name, state in checkpoint.items()}
+
+
+def gauges_set_by(work):
+    """{name: value} of the gauges that are set while `work` is called, as a Beam worker would report them."""
+    container, sampler = MetricsContainer("step"), StateSampler("", CounterFactory())
+    before = get_current_tracker()
+    set_current_tracker(sampler)
+    try:
+        sampler.start()
+        with sampler.scoped_state("step", "work", metrics_container=container):
+            work()
+        sampler.stop()
+    finally:
+        set_current_tracker(before)
+    return {key.metric.name: data.value for key, data in container.get_cumulative().gauges.items()}

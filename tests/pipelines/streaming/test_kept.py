@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from beam_state import KeyedState
+from beam_state import KeyedState, gauges_set_by
 
 from pipelines.errors import RunError
 from pipelines.streaming.kept import _MANY_FRAMES, LAYOUT, Kept
@@ -133,3 +133,11 @@ def test_a_state_of_a_later_layout_is_refused():
     words.state.cell.write(data.replace(b'"layout": %d' % LAYOUT, b'"layout": 99'))
     with pytest.raises(RunError, match="layout 99"):
         words.open()
+
+
+def test_the_size_of_the_state_is_that_of_its_frames():
+    words = Words()
+    for number in range(2 * _MANY_FRAMES + 3):  # compacted on the way
+        gauges = gauges_set_by(lambda word=f"word-{number}": words.add(word))
+        assert list(gauges.values()) == [sum(len(frame) for frame in words.state.bag.read())]
+        assert list(gauges) == [f"state_bytes.{words.place[1]}.k"]

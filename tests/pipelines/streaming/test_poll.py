@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from beam_state import Cell
+from beam_state import Cell, gauges_set_by
 from histories import Event, block_of
 from stages import Timer
 
@@ -205,3 +205,8 @@ def test_a_report_of_events_that_wait_does_not_make_them_old(tmp_path, monkeypat
         if tag == "reports"
     ]
     assert report["arrived_s"] == report["read_at_s"] == 1000.0
+
+
+def test_what_is_waiting_is_told_by_partition(tmp_path, monkeypatch):
+    polling = Polling(tmp_path, monkeypatch, polled("t", lag={"labels.0": 7, "labels.1": 0}))
+    assert gauges_set_by(polling) == {"lag.labels.0": 7, "lag.labels.1": 0}
