@@ -49,8 +49,9 @@ def prepare(nights: Sequence[Night]) -> None:
     for crowd in dict.fromkeys(night.crowd for night in nights):
         make_data(crowd, "parquet")
         shutil.rmtree(ledger_of(crowd), ignore_errors=True)
-        files = [str(file) for file in crowd.files("parquet")]
-        subprocess.run([COMMAND, "nightly", *files, "--ledger", str(ledger_of(crowd)), "--quiet"], check=True)
+        for file in crowd.files("parquet"):  # a night each
+            words = [str(file), "--ledger", str(ledger_of(crowd)), "--keep-versions", "1", "--quiet"]
+            subprocess.run([COMMAND, "nightly", *words], check=True)
         _say(f"made a ledger of {crowd.n_labels:,} labels by {crowd.n_workers:,} workers")
     for night in nights:
         make_night(night)

@@ -188,8 +188,8 @@ Written by `python -m benchmarks.nightly`; do not edit. What a night does is tol
 Medians of {runs} runs, interleaved, start of the interpreter and imports included; input in the page cache. Labels: two
 classes, 5 labels a task, workers any of whom may meet: in the largest ledgers all pairs of them have common tasks, 125k
 of 500 workers and 2M of 2,000. Each pair is an equation, and all of them are solved every night: that part grows with
-the crowd, not with the labels. A ledger holds its labels as one night brought them; the night that is measured is the
-second: 80 % of its labels are on new tasks, 14 % on tasks of the ledger, 5 % correct and 1 % withdraw labels of it. It
+the crowd, not with the labels. A ledger holds its labels as eight nights brought them; the night that is measured is
+the ninth: 80 % of its labels are on new tasks, 14 % on tasks of the ledger, 5 % correct and 1 % withdraw labels of it. It
 starts each time from the same ledger. The batch is `crowdbeam aggregate` on the ledger's labels and the night's.
 Nothing is loaded into a warehouse.
 

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
 from typing import NoReturn
 
 _OBJECTS_BEFORE_COLLECTING = 200_000
+_SELDOM_USED = ("f2py", "testing", "ma", "polynomial", "ctypeslib")  # of numpy
 _MALLOC = ((-8, 1), (-1, 2_000_000_000), (-3, 32 << 20))  # one arena; trimmed late; a map of its own from 32 MB on
 
 
@@ -54,13 +56,19 @@ def _keep_memory() -> None:
         mallopt(option, value)
 
 
-def _blank_f2py() -> None:
-    """Spares the import of numpy's Fortran tools, a tenth of a second: scipy names them and makes no use of them."""
+def _numpy_when_used() -> None:
+    """Has parts of numpy run when somebody uses them: scipy names all of them, which takes a tenth of a second."""
     import numpy as np
 
-    if "numpy.f2py" not in sys.modules:
-        sys.modules["numpy.f2py"] = blank = ModuleType("numpy.f2py")
-        np.f2py = blank
+    for part in _SELDOM_USED:
+        name = f"numpy.{part}"
+        spec = find_spec(name) if name not in sys.modules else None
+        if spec is None or spec.loader is None:
+            continue
+        spec.loader = loader = LazyLoader(spec.loader)
+        sys.modules[name] = module = module_from_spec(spec)
+        loader.exec_module(module)
+        setattr(np, part, module)
 
 
 def start_lean(streams: bool, embedded: bool) -> None:
@@ -80,4 +88,4 @@ def start_lean(streams: bool, embedded: bool) -> None:
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTING)
     if not streams:  # they live long, and should give back what they do not need
         _keep_memory()
-    _blank_f2py()
+    _numpy_when_used()

@@ -267,6 +267,8 @@ class LedgerFolder:
                 continue
             for path in [one.path for one in version.files() if one.path not in needed]:
                 _remove(self.at(path))
+                with suppress(OSError):  # other versions have something there
+                    os.rmdir(os.path.dirname(self.at(path)))
             if version.run and version.run not in needed:
                 _remove(self.at(version.run))
             _remove(self.at(VERSIONS, f"{name_of(number)}.json"))

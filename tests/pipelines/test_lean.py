@@ -33,3 +33,18 @@ def test_other_runners_may_look_for_their_sources_and_sinks():
 def test_the_libraries_left_out_are_installed_here(name):
     """Else the first test would show nothing."""
     assert find_spec(name) is not None
+
+
+def test_parts_of_numpy_run_when_they_are_used():
+    program = """
+import sys
+from pipelines.lean import start_lean
+start_lean(streams=False, embedded=True)
+import scipy.sparse, numpy
+print("unittest" in sys.modules, "numpy.ma.core" in sys.modules)
+print(numpy.ma.masked_array([1, 2], [0, 1]).sum(), numpy.polynomial.Polynomial([1, 2])(3))
+from numpy.testing import assert_array_equal
+assert_array_equal([1], [1])
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False", "1", "7.0"]
