@@ -1,0 +1,29 @@
+"""The whole stream from Pub/Sub, by the real client and a stand-in of the service, ends with the batch's numbers."""
+
+import pytest
+from pubsub_stand_in import PubSubStandIn
+from stream_runs import StreamRun, assert_equal_answers, batch_of, make_events
+
+from pipelines.sinks.interval_files import read_intervals
+
+N_EVENTS = 5_000
+
+
+def test_messages_of_a_subscription_are_answered_and_broken_ones_rejected(prism, monkeypatch, tmp_path):
+    events = make_events(N_EVENTS, n_workers=30)
+    _, skills, scores = batch_of(events)
+    with PubSubStandIn("labels") as service:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", service.host)
+        service.publish("labels", b"{", *(value.encode() for _, value in events.messages()))
+        words = ["--source", "pubsub://lab/labels", "--sink", tmp_path / "answers", "--file-every", "1s"]
+        with StreamRun([*map(str, words), *prism.beam_args(streaming=True)], tmp_path / "control") as run:
+            assert run.settle(len(events))["events"] == len(events)
+            assert run.drain() == 0
+    rows = {row["task"]: row for row in read_intervals(str(tmp_path / "answers"), "scores").to_pylist()}
+    assert_equal_answers(rows, scores)
+    found = {row["worker"]: row for row in read_intervals(str(tmp_path / "answers"), "skills").to_pylist()}
+    assert {worker: row["skill"] for worker, row in found.items()} == pytest.approx(
+        {worker: row["skill"] for worker, row in skills.items()}, abs=1e-6
+    )
+    (reject,) = read_intervals(str(tmp_path / "answers"), "rejects").to_pylist()
+    assert (reject["source"], reject["reason"]) == ("pubsub://lab/labels", "malformed-message")
