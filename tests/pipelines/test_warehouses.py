@@ -24,6 +24,7 @@ from warehouse_runs import (
     first_night,
     in_order,
     load_killed,
+    moments_of,
     score,
     second_night,
     skill,
@@ -216,10 +217,10 @@ def test_hard_ids_stay_as_they_are(place, tmp_path):
 def test_a_load_killed_at_any_moment_is_completed_by_the_next(place, nights, tmp_path, request):
     first, second = nights
     warehouse_of(place.address).load(first)
-    lines = load_killed(second, place.address, place.module, 0)
+    functions = load_killed(second, place.address, place.module, 0)
     expected, seen = held(place), set()
     assert expected == after_second(first, second)
-    for moment in (1, lines // 3, 2 * lines // 3, lines - 4, lines - 2, lines - 1, lines):
+    for moment in moments_of(functions):
         there = type(place)(tmp_path, request)
         warehouse = warehouse_of(there.address)
         warehouse.load(first)

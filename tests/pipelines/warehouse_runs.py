@@ -123,17 +123,16 @@ def after_second(first, second):
 
 
 _LOAD = """\
-import os, signal, sys
+import json, os, signal, sys
 from pipelines.sinks.loads import loaded_run_of
 from pipelines.sinks.warehouses import warehouse_of
 run, to, module, moment = sys.argv[1:]
-warehouse, at, seen = warehouse_of(to), int(moment), 0
+warehouse, at, seen = warehouse_of(to), int(moment), []
 
 def lines(frame, event, arg):
-    global seen
     if event == "line":
-        seen += 1
-        if seen == at:
+        seen.append(frame.f_code.co_name)
+        if len(seen) == at:
             os.kill(os.getpid(), signal.SIGKILL)
     return lines
 
@@ -144,16 +143,26 @@ found = loaded_run_of(run)
 sys.settrace(calls)
 warehouse.load(found)
 sys.settrace(None)
-print(seen)
+print(json.dumps(seen))
 """
 
 
 def load_killed(run, to, module, moment):
-    """Loads in a process of its own, which kills itself before the `moment`th line of `module`; gives the lines run."""
+    """Loads in a process of its own, which kills itself before the `moment`th line of `module`.
+
+    Not killed, with `moment` 0, it gives the function of every line that was run.
+    """
     script = [sys.executable, "-c", _LOAD, run.path, to, module, str(moment)]
     done = subprocess.run(script, capture_output=True, text=True, cwd=Path(__file__).parents[2], env=dict(os.environ))
     if moment:
         assert done.returncode == -signal.SIGKILL, done.stderr
-        return 0
+        return []
     assert done.returncode == 0, done.stderr
-    return int(done.stdout.split()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def moments_of(functions):
+    """Moments in the midst of every function's lines, the first of all, and the last ones, where the commit is."""
+    n = len(functions)
+    places = {name: [at for at, one in enumerate(functions, 1) if one == name] for name in set(functions)}
+    return sorted({1, n - 4, n - 2, n - 1, n} | {lines[len(lines) // 2] for lines in places.values()})
