@@ -73,7 +73,7 @@ def _add_source_options(parser: CommandParser) -> None:
     add("--kafka-properties", metavar="FILE", default="", help=properties)
     add_whole(add, "--readers", 2, "how many readers share the source's partitions (default: %(default)s)")
     add_whole(add, "--block", 50_000, "how many events are read at once (default: %(default)s)")
-    begun = "a finished run to begin with: its labels are the stream's first (default: none)"
+    begun = "a finished run, a snapshot or a ledger, whose labels are the stream's first (default: none)"
     add("--bootstrap", metavar="RUN", default="", help=begun)
 
 

@@ -20,7 +20,7 @@ class StreamSettings:
         sinks: where rows go: kafka://HOST:PORT/PREFIX, postgres://USER@HOST/DATABASE, or a folder.
         control: the folder of requests and status; all workers must reach it.
         rejects: where rejects go; empty: to all sinks.
-        bootstrap: a finished run to begin with; empty: none.
+        bootstrap: a finished run, a snapshot or a ledger to begin with; empty: none.
         aggregate: how labels become skills and answers.
         events: what the events look like.
         group: the Kafka group whose offsets are committed.
