@@ -49,10 +49,9 @@ def run(
     `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
-    control = Control(settings.control)
+    control, given = Control(settings.control), with_streaming_flags(_with_runner(beam_args))
     with held(control):
         plan = plan_of(settings)
-        given = with_streaming_flags(_with_runner(beam_args))
         with owned(control, outlived="--runner=PrismRunner" not in given), prism_server(given) as flags:
             return _supervised(plan, flags, watch, begun)
 
@@ -91,6 +90,7 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
     control = Control(settings.control)
     sinks = tuple(_sink(f"Sink{number}", text, settings) for number, text in enumerate(settings.sinks))
     rejects = _sink("Rejects", settings.rejects, settings) if settings.rejects else None
+    begun = settings.bootstrap and prepare(settings.bootstrap, control, settings.shards, settings.events.time_unit)
     control.clear()
     control.describe(_described(settings))
     return StreamPlan(
@@ -109,7 +109,7 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
         ),
         AnswerRules(settings.aggregate, settings.emit_if),
         settings.block,
-        prepare(settings.bootstrap, control, settings.shards, settings.events.time_unit) if settings.bootstrap else "",
+        begun,
     )
 
 

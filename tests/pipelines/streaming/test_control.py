@@ -137,10 +137,20 @@ def test_a_stream_is_refused_before_anything_else_while_another_has_the_folder(c
         assert (tmp_path / "control" / LOCK).exists(), "a lock ends with its process"
 
 
-def test_a_stream_that_is_refused_leaves_no_control_folder(control, tmp_path):
-    settings = StreamSettings(str(tmp_path / "no-such-folder"), (str(tmp_path / "sink"),), control.folder)
-    with pytest.raises((InputError, InvalidSettingError), match="no-such-folder"):
-        supervise.run(settings, [], lambda status: None)
+@pytest.mark.parametrize(
+    ("source", "bootstrap", "runner"),
+    [("no-such-place", "", "Prism"), ("", "no-such-place", "Prism"), ("", "", "Direct")],
+)
+def test_a_stream_that_is_refused_leaves_no_control_folder(control, tmp_path, source, bootstrap, runner):
+    (tmp_path / "source").mkdir()
+    settings = StreamSettings(
+        str(tmp_path / (source or "source")),
+        (str(tmp_path / "sink"),),
+        control.folder,
+        bootstrap=bootstrap and str(tmp_path / bootstrap),
+    )
+    with pytest.raises((InputError, InvalidSettingError), match=r"no-such-place|DirectRunner cannot run"):
+        supervise.run(settings, [f"--runner={runner}Runner"], lambda status: None)
     assert not (tmp_path / "control").exists()
 
 
