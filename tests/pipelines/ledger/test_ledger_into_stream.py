@@ -81,9 +81,12 @@ def test_known_answers_and_labels_without_a_time_come_along(tmp_path, control):
     gold = str(write_gold(tmp_path / "gold.csv", [(f"task-{number:04d}", "c1") for number in range(40)]))
     nightly(tmp_path / "ledger", files[0])
     nightly(tmp_path / "ledger", files[1], "--gold", gold)
-    begun_with(tmp_path / "ledger", control).taken(tmp_path / "snapshot")
-    aggregate(tmp_path / "batch", itertools.chain(*files), "--gold", gold)
+    counts = begun_with(tmp_path / "ledger", control).taken(tmp_path / "snapshot")["counts"]
+    batch = aggregate(tmp_path / "batch", itertools.chain(*files), "--gold", gold).manifest["counts"]
     assert_is_the_batch(tmp_path / "snapshot", tmp_path / "batch")
+    assert (counts["labels_used"], counts["gold_used"]) == (batch["labels_used"], batch["gold_used"])
+    scores = rows_of(tmp_path / "snapshot", "scores", "task").values()
+    assert all(row["n_labels"] == row["n_workers"] for row in scores), "a known answer is no label"
 
 
 def test_labels_that_were_all_withdrawn_do_not_come_back(tmp_path, control):
