@@ -132,7 +132,7 @@ def _dispatch(argv: list[str]) -> int:
     command: Any = import_module(f"pipelines.commands.{name}")
     parser: CommandParser = command.build_parser()
     if "-h" in rest or "--help" in rest:
-        write_out(parser.format_help())
+        write_out(command.help_of(rest) if hasattr(command, "help_of") else parser.format_help())
         return DONE
     _silence_libraries()
     if command.TAKES_BEAM_OPTIONS or name in _WITHOUT_BEAM:

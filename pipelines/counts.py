@@ -16,11 +16,6 @@ def pack_counts(counts: Mapping[str, int]) -> bytes:
     return json.dumps({name: int(value) for name, value in sorted(counts.items())}).encode()
 
 
-def unpack_counts(data: bytes) -> Counter[str]:
-    """The counts of `pack_counts`."""
-    return Counter(json.loads(data))
-
-
 def add_counts(parts: Iterable[bytes]) -> bytes:
     """All counts together.
 

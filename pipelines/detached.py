@@ -77,16 +77,22 @@ def launch(settings: BatchSettings, beam_args: Sequence[str] = ()) -> str:
 
 
 def _commit(_: int, ending: Ending) -> str:
-    """Finishes the run, unless this is done already: a runner may do a step again."""
+    """Finishes the run, unless this is done already: a runner may do a step again, also one that was broken off."""
     folder = RunFolder(ending.settings.output)
     if (read_json(folder.manifest) or {}).get("run_id") == ending.run_id:
+        folder.abandon()
         return ending.run_id
+    staged = folder.staged() or {}
+    folder.commit(staged if staged.get("run_id") == ending.run_id else _account(ending, folder))
+    return ending.run_id
+
+
+def _account(ending: Ending, folder: RunFolder) -> dict[str, Any]:
     clock = Clock()
     clock.started_at_us = ending.started_at_us
     inputs = checksums_of(ending.files)
     manifest = manifest_of(ending.settings, folder.staging, inputs, ending.beam_options, clock)
-    folder.commit({**manifest, "run_id": ending.run_id})
-    return ending.run_id
+    return {**manifest, "run_id": ending.run_id}
 
 
 def template_arguments(argv: Sequence[str], parser: CommandParser) -> tuple[list[str], list[str]]:

@@ -21,6 +21,7 @@ from pipelines.settings import AggregateSettings, BatchSettings
 from pipelines.sources.warehouse_addresses import is_address
 
 N_BINS = 10
+_NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def evaluate_answers(answers: AnswerTable) -> Evaluation:
 
 
 def match_answers(run: str, manifest: Mapping[str, Any], truth: pa.Table) -> AnswerTable:
-    """The answers of the run beside the truth; raises `InputError` when they have no task in common."""
+    """The answers of the run beside the truth; raises `InputError` when they have no task, or no class, in common."""
     with_all = json.loads(manifest["settings"]["probabilities"])
     columns = ["task", "label", "probability", "status", *(["probabilities"] if with_all else [])]
     scores = read_table(run, "scores", columns)
@@ -104,7 +105,13 @@ def match_answers(run: str, manifest: Mapping[str, Any], truth: pa.Table) -> Ans
         )
     scores = scores.filter(matched)
     label = truth.column("label").combine_chunks().take(place.filter(matched)).cast(pa.string())
-    classes = sorted({*manifest["classes"], *label.unique().to_pylist()})
+    named = label.unique().to_pylist()
+    if not {*manifest["classes"]} & {*named}:
+        raise InputError(
+            f"The classes of --truth and of the run {run} have nothing in common: the truth has {_some(named)}, "
+            f"the run has {_some(manifest['classes'])}. Check the names, and --columns."
+        )
+    classes = sorted({*manifest["classes"], *named})
     return AnswerTable(
         scores.column("task").combine_chunks(),
         label,
@@ -117,6 +124,16 @@ def match_answers(run: str, manifest: Mapping[str, Any], truth: pa.Table) -> Ans
         len(tasks) - n_matched,
         truth.num_rows - n_matched,
     )
+
+
+def _some(names: list[str]) -> str:
+    """A few of some names.
+
+    >>> _some(["d", "b", "a", "c"])
+    "'a', 'b', 'c' and 1 more"
+    """
+    shown = ", ".join(repr(name) for name in sorted(names)[:_NAMES_SHOWN])
+    return f"{shown} and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else shown or "none"
 
 
 def _codes(labels: Any, classes: list[str]) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import scipy
 
 import crowdcore
+from pipelines.addresses import is_secret
 from pipelines.errors import RunError
 from pipelines.inputs import InputFile
 from pipelines.run_folder import FORMAT_VERSION
@@ -29,7 +30,6 @@ from schemas import TABLES
 COUNTS, FIT = "counts.json", "fit.json"
 _BECAME = ("used", "repeated", "rejected", "withdrawn")
 _ALWAYS = ("labels_read", *(f"labels_{became}" for became in _BECAME), "tasks", "scores", "workers")
-_SECRETS = ("secret", "password", "token", "credential", "key")
 
 
 class Clock:
@@ -135,7 +135,7 @@ def _size_of(staging: str, path: str) -> int:
 def _shown(beam_options: Mapping[str, Any]) -> dict[str, Any]:
     """Beam's options that were given, without what nobody should read in a manifest."""
     return {
-        name: "(not shown)" if any(word in name for word in _SECRETS) else value
+        name: "(not shown)" if is_secret(name, "key") else value
         for name, value in beam_options.items()
         if isinstance(value, (str, int, float, bool, list))
     }

@@ -3,6 +3,9 @@
 Everything is first written to ``_staging`` inside the folder. When the run has finished, its tables are moved to their
 places and ``manifest.json`` is written last: a folder without a manifest holds no finished run. A run that fails leaves
 the result of an earlier one as it was; one that is killed while the tables change places is undone by the next run.
+
+A commit may be tried again, for a runner may do the last step of a job twice: the manifest lies in ``_staging`` before
+anything moves, so that a second try knows what there was, however much of it is in place already.
 """
 
 import json
@@ -10,12 +13,12 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import InvalidSettingError
+from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sources import storage
 from pipelines.sources.storage import is_local, missing_extra
 from pipelines.table_files import write_file
@@ -82,7 +85,11 @@ class RunFolder:
         if not is_local(self.path):
             self._commit_remotely(manifest)
             return
-        os.mkdir(self._replaced)
+        if self.staged() is not None:  # by an earlier try
+            self._restore()
+        self._stage(manifest)
+        self._drop_torn({str(Path(output["path"])) for output in manifest["outputs"]})
+        os.makedirs(self._replaced, exist_ok=True)
         try:
             for name in (MANIFEST, *_PARTS):
                 if os.path.lexists(os.path.join(self.path, name)):
@@ -90,12 +97,19 @@ class RunFolder:
             for name in _PARTS:
                 if name in TABLES or os.path.isdir(os.path.join(self.staging, name)):
                     os.replace(os.path.join(self.staging, name), os.path.join(self.path, name))
-            self._write_manifest(manifest, self.staging)
             os.replace(os.path.join(self.staging, MANIFEST), self.manifest)
         except BaseException:
             self._restore()
             raise
         self.abandon()
+
+    def staged(self) -> dict[str, Any] | None:
+        """The manifest that an earlier try to commit has left; None when there was none."""
+        path = self._staged(MANIFEST)
+        if not storage.exists(path):
+            return None
+        found: dict[str, Any] = json.loads(storage.read_bytes(path))
+        return found
 
     def abandon(self) -> None:
         """Removes what is not part of a finished run, unless another run is at work on it."""
@@ -117,34 +131,56 @@ class RunFolder:
         """Where the tables of an earlier run are while the new ones take their places."""
         return os.path.join(self.staging, _REPLACED)
 
+    def _drop_torn(self, listed: Collection[str]) -> None:
+        """Removes what steps that were killed have left beside the files of the tables."""
+        for name in _PARTS:
+            for folder, _, files in os.walk(self._staged(name)):
+                for path in (os.path.join(folder, file) for file in files):
+                    if os.path.relpath(path, self.staging) not in listed:
+                        os.remove(path)
+
     def _restore(self) -> None:
         """Undoes an exchange that did not come to its end: without a manifest nothing in place is part of a run."""
         if not os.path.isdir(self._replaced) or os.path.exists(self.manifest):
             return
+        outputs = (self.staged() or {}).get("outputs", ())
+        new = {output["path"].partition("/")[0] for output in outputs} or set(TABLES)
         for name in (*_PARTS, MANIFEST):
-            kept, place = os.path.join(self._replaced, name), os.path.join(self.path, name)
-            if name in _PARTS and not os.path.isdir(os.path.join(self.staging, name)):
-                shutil.rmtree(place, ignore_errors=True)  # the new one
+            kept, place, staged = (os.path.join(folder, name) for folder in (self._replaced, self.path, self.staging))
+            if name in new and os.path.isdir(place) and not os.path.isdir(staged):
+                os.replace(place, staged)
             if os.path.lexists(kept):
                 os.replace(kept, place)
 
     def _commit_remotely(self, manifest: Mapping[str, Any]) -> None:
-        """The same where nothing can be exchanged at once; while it lasts, and if it fails, there is no manifest."""
+        """The same where nothing can be exchanged at once; while it lasts, and if it fails, there is no manifest.
+
+        What is still in staging has not been moved; what the manifest lists and is not there, an earlier try has moved.
+        """
+        self._stage(manifest)
         if storage.exists(self.manifest):
             storage.delete([self.manifest])
+        there = {path for path, _ in storage.match(self._staged("**"))}
+        place_of = {self._staged(one["path"]): storage.join(self.path, one["path"]) for one in manifest["outputs"]}
+        waiting = [path for path in place_of if path in there]
+        moved = {place for path, place in place_of.items() if path not in there}
         for name in _PARTS:
-            self._delete_under(storage.join(self.path, name))
-        paths = [output["path"] for output in manifest["outputs"]]
-        storage.rename(
-            [storage.join(self.staging, path) for path in paths],
-            [storage.join(self.path, path) for path in paths],
-        )
-        self._write_manifest(manifest, self.path)
+            self._delete_under(storage.join(self.path, name), but=moved)
+        missing = moved - {path for name in _PARTS for path, _ in storage.match(storage.join(self.path, name, "**"))}
+        if missing:
+            raise RunError(f"{min(missing)} was written, but is gone. Run again.")
+        storage.rename(waiting, [place_of[path] for path in waiting])
+        storage.rename([self._staged(MANIFEST)], [self.manifest])
         self.abandon()
 
-    def _write_manifest(self, manifest: Mapping[str, Any], folder: str) -> None:
-        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        write_file(storage.join(folder, MANIFEST), lambda sink: sink.write(text.encode()))
+    def _staged(self, path: str) -> str:
+        return storage.join(self.staging, path)
+
+    def _stage(self, manifest: Mapping[str, Any]) -> None:
+        """Writes the manifest to staging, unless an earlier try has done so."""
+        if self.staged() != manifest:
+            text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+            write_file(self._staged(MANIFEST), lambda sink: sink.write(text.encode()))
 
     def _foreign(self) -> str | None:
         """The first file or folder in this one that no run wrote: a finished run has what its manifest lists."""
@@ -194,10 +230,10 @@ class RunFolder:
         here = owner["host"] == socket.gethostname() and owner["pid"] != os.getpid() and is_alive(owner["pid"])
         return int(owner["pid"]) if here else 0
 
-    def _delete_under(self, folder: str) -> None:
-        found = storage.match(storage.join(folder, "**"))
+    def _delete_under(self, folder: str, but: Collection[str] = ()) -> None:
+        found = [path for path, _ in storage.match(storage.join(folder, "**")) if path not in but]
         if found:
-            storage.delete([path for path, _ in found])
+            storage.delete(found)
 
 
 def is_alive(pid: int) -> bool:

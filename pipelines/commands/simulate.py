@@ -1,5 +1,6 @@
 """`crowdbeam simulate`: a crowd with a known truth, in files."""
 
+import shutil
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 SUMMARY = "Make up a crowd with a known truth, to try things on."
 TAKES_BEAM_OPTIONS = False
 FORMATS = ("parquet", "avro", "csv", "jsonl")
+_PARTS, _ASIDE = ("labels", "truth.csv", "skills.csv"), "_new"
 # What ragged ids end in: lengths, scripts and signs that a careless reader, hash or CSV writer gets wrong.
 ENDINGS = ("", "-x", " and a blank", "-ü", "-日本語", "-🙂", ',"comma, quote"', "-a longer ending than all the others")
 _EPILOG = """\
@@ -82,9 +84,9 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
     rng = np.random.default_rng(args.seed)
     crowd = _draw(args, rng)
-    folder = Path(args.output)
+    folder, order = Path(args.output), rng.permutation(len(crowd.task))
     _make_room(folder, args.overwrite)
-    _write_all(crowd, rng.permutation(len(crowd.task)), folder, args)
+    _write_all(crowd, order, folder, args)
     right = float(np.mean(crowd.label == crowd.truth[crowd.task]))
     show_blocks(
         [
@@ -150,27 +152,56 @@ def _check(args: Namespace) -> None:
 
 def _make_room(folder: Path, overwrite: bool) -> None:
     try:
-        if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        there = [path for path in folder.iterdir() if path.name != _ASIDE] if folder.is_dir() else []
+        if there and not overwrite:
             raise InvalidSettingError(
                 f"--output {folder} holds files. Give another folder, or --overwrite to replace a crowd in it."
             )
-        (folder / "labels").mkdir(parents=True, exist_ok=True)
-        for old in (folder / "labels").glob("part-*"):
-            old.unlink()
+        if foreign := _foreign(folder):
+            raise InvalidSettingError(
+                f"--output {folder} holds {foreign!r}, which is no part of a crowd. Give an empty or a new folder."
+            )
+        shutil.rmtree(folder / _ASIDE, ignore_errors=True)
+        (folder / _ASIDE / "labels").mkdir(parents=True)
     except OSError as error:
         raise InvalidSettingError(f"--output {folder} cannot be used: {error.strerror}.") from error
 
 
+def _foreign(folder: Path) -> str:
+    """The first thing in a folder that `simulate` did not write; hidden files do not count."""
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    strange = [name for name in names if name not in (*_PARTS, _ASIDE) and not name.startswith(".")]
+    labels = folder / "labels"
+    inside = sorted(path.name for path in labels.iterdir()) if labels.is_dir() else []
+    strange += [f"labels/{name}" for name in inside if not name.startswith(("part-", "."))]
+    return strange[0] if strange else ""
+
+
 def _write_all(crowd: "Crowd", order: Any, folder: Path, args: Namespace) -> None:
-    """Writes the whole crowd, or leaves none of it."""
+    """Writes the crowd aside and then puts it in place: what is broken off leaves what was there before."""
+    aside = folder / _ASIDE
     try:
-        _write(crowd, order, folder, args)
+        _write(crowd, order, aside, args)
+        _exchange(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):  # it holds a crowd
+            folder.rmdir()
+
+
+def _exchange(aside: Path, folder: Path) -> None:
+    """Puts the crowd that lies `aside` in its place."""
+    (aside / "old").mkdir()
+    moves = [(folder / name, aside / "old" / name) for name in _PARTS if (folder / name).exists()]
+    moves += [(aside / name, folder / name) for name in _PARTS]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for source, place in moves:
+            source.rename(place)
+            done.append((source, place))
     except BaseException:
-        for path in (*(folder / "labels").glob("part-*"), folder / "truth.csv", folder / "skills.csv"):
-            path.unlink(missing_ok=True)
-        for place in (folder / "labels", folder):
-            with suppress(OSError):  # it holds something else
-                place.rmdir()
+        for source, place in reversed(done):
+            place.rename(source)
         raise
 
 

@@ -36,6 +36,14 @@ exit codes:
     1  the stream failed; what was written stays
     2  bad usage, settings, source or sink; nothing was run
 """
+_PAGES = {
+    "snapshot": (
+        "crowdbeam stream snapshot --control DIR --output DIR [options]",
+        "Write the state of a stream as a run folder; the stream goes on.",
+    ),
+    "stop": ("crowdbeam stream stop --control DIR", "Have a stream answer all it has read, and end."),
+}
+_ACTION_EPILOG = "`crowdbeam stream --help` tells how a stream is started."
 
 
 def build_parser() -> CommandParser:
@@ -52,6 +60,21 @@ def build_parser() -> CommandParser:
     _add_stream_options(parser)
     add_model_options(parser)
     return parser
+
+
+def help_of(words: Sequence[str]) -> str:
+    """The page of help that `words` ask for: the whole one, or that of an action other than run."""
+    action = next((word for word in words if not word.startswith("-")), "")
+    if action not in _PAGES:
+        return build_parser().format_help()
+    usage, summary = _PAGES[action]
+    parser = CommandParser(prog=f"crowdbeam stream {action}", usage=usage, description=summary, epilog=_ACTION_EPILOG)
+    add = parser.add_argument
+    add("--control", metavar="DIR", required=True, help="the control folder of the stream")
+    if action == "snapshot":
+        _add_snapshot_options(add)
+        add("--quiet", action="store_true", help="print nothing but errors")
+    return parser.format_help()
 
 
 def _add_source_options(parser: CommandParser) -> None:
@@ -73,7 +96,7 @@ def _add_source_options(parser: CommandParser) -> None:
     add("--kafka-properties", metavar="FILE", default="", help=properties)
     add_whole(add, "--readers", 2, "how many readers share the source's partitions (default: %(default)s)")
     add_whole(add, "--block", 50_000, "how many events are read at once (default: %(default)s)")
-    begun = "a finished run to begin with: its labels are the stream's first (default: none)"
+    begun = "a finished run, a snapshot or a ledger, whose labels are the stream's first (default: none)"
     add("--bootstrap", metavar="RUN", default="", help=begun)
 
 
@@ -84,14 +107,22 @@ def _add_sink_options(parser: CommandParser) -> None:
     add("--rejects", metavar="SINK", default="", help="where rejects go (default: to every --sink)")
     add_number(add, "--emit-if", "P", 0.01, "give a row again when it changes by more than this (default: %(default)g)")
     add("--file-every", metavar="TIME", default="60s", help="how often a folder gets new files (default: %(default)s)")
+    _add_control_option(add)
+    _add_snapshot_options(add, "of a snapshot: ")
+    add("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _add_control_option(add: Any) -> None:
     control = "the folder for requests and status; every worker must reach it (default: a new temporary one)"
     add("--control", metavar="DIR", default="", help=control)
-    add("--output", metavar="DIR", default="", help="of a snapshot: the run folder")
-    add("--overwrite", action="store_true", help="of a snapshot: replace the finished run in --output")
-    kinds = f"of a snapshot: the format of its tables: {', '.join(OUTPUT_FORMATS)} (default: %(default)s)"
+
+
+def _add_snapshot_options(add: Any, what: str = "") -> None:
+    add("--output", metavar="DIR", default="", help=f"{what}the run folder")
+    add("--overwrite", action="store_true", help=f"{what}replace the finished run in --output")
+    kinds = f"{what}the format of its tables: {', '.join(OUTPUT_FORMATS)} (default: %(default)s)"
     add("--output-format", metavar="FORMAT", default="parquet", help=kinds)
     add("--json", action="store_true", help="print one JSON object at the end, and nothing else")
-    add("--quiet", action="store_true", help="print nothing but errors")
 
 
 def _add_stream_options(parser: CommandParser) -> None:

@@ -60,9 +60,7 @@ def _framed(table: pa.Table) -> tuple[pl.DataFrame, set[str]]:
                 table = table.set_column(place, field.name, json_objects(pa.array(column.combine_chunks())))
         elif pa.types.is_dictionary(field.type):
             table = table.set_column(place, field.name, column.cast(field.type.value_type))
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table gives a frame; for mypy
-    return frame, maps
+    return pl.DataFrame(table), maps
 
 
 def json_objects(maps: pa.MapArray) -> pa.Array:

@@ -1,9 +1,9 @@
 """Where a stream's rows go, from the text a user gives."""
 
-import difflib
 import re
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from pipelines.addresses import FILE_SCHEMES, is_secret, meant
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks import SinkTarget
 from pipelines.sinks.folder import IntervalFolder
@@ -16,8 +16,6 @@ _FORMS = {
     "postgres": "postgres://USER@HOST:PORT/DATABASE",
     "postgresql": "postgresql://USER@HOST:PORT/DATABASE",
 }
-_FILES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
-_SECRETS = ("password", "secret", "token", "credential", "pem")
 
 
 def sink_of(text: str) -> SinkTarget | IntervalFolder:
@@ -36,12 +34,9 @@ def sink_of(text: str) -> SinkTarget | IntervalFolder:
         return _kafka_of(text)
     if scheme in ("postgres", "postgresql"):
         return PostgresTarget(*parse_address(text, "sink"))
-    if scheme in _FILES:
+    if scheme in FILE_SCHEMES:
         return IntervalFolder(text.removeprefix("file://"))
-    near = difflib.get_close_matches(scheme, [*_FORMS, *_FILES], 1)
-    hint = (
-        f"Did you mean {_FORMS.get(near[0], near[0] + '://…')}?" if near else "Give a folder, kafka:// or postgres://."
-    )
+    hint = meant(scheme, _FORMS, "Give a folder, kafka:// or postgres://.")
     raise InvalidSettingError(f"The sink begins with {scheme}://, which is not known. {hint}")
 
 
@@ -57,7 +52,7 @@ def _kafka_of(text: str) -> KafkaTarget:
         )
     settings = parse_qsl(parts.query, keep_blank_values=True)
     for name, _ in settings:
-        if any(word in name for word in _SECRETS):
+        if is_secret(name, "pem"):
             raise InvalidSettingError(
                 f"The sink's address holds {name}, which every program on this machine could read. Write it to a file, "
                 "one NAME=VALUE a line, and give the file: ?config=FILE."

@@ -1,11 +1,11 @@
 """Where runs are loaded to, from the text a user gives."""
 
-import difflib
 import re
 from collections.abc import Callable
 from importlib import import_module
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from pipelines.addresses import FILE_SCHEMES, meant
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks.warehouse import Warehouse
 
@@ -16,7 +16,6 @@ FORMS = {
     "iceberg": "iceberg://CATALOG/NAMESPACE",
     "bigquery": "bigquery://PROJECT/DATASET",
 }
-_FILES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
 _EXTRAS = {"pyiceberg": "iceberg", "google": "bigquery", "sqlalchemy": "iceberg"}
 
 
@@ -40,10 +39,9 @@ def warehouse_of(text: str) -> Warehouse:
             if extra is None:
                 raise
             raise InvalidSettingError(f"{text} needs another package: pip install 'crowdbeam[{extra}]'.") from error
-    if scheme in _FILES:
+    if scheme in FILE_SCHEMES:
         return _folder_of(text)
-    near = difflib.get_close_matches(scheme, [*FORMS, *_FILES], 1)
-    hint = f"Did you mean {FORMS.get(near[0], near[0] + '://…')}?" if near else f"There are {', '.join(FORMS)}://."
+    hint = meant(scheme, FORMS, f"There are {', '.join(FORMS)}://.")
     raise InvalidSettingError(f"The warehouse begins with {scheme}:, which is not known. {hint}")
 
 

@@ -1,9 +1,9 @@
 """The source of a stream, from the text a user gives."""
 
-import difflib
 import re
 from typing import TYPE_CHECKING
 
+from pipelines.addresses import FILE_SCHEMES, meant
 from pipelines.errors import InvalidSettingError
 from pipelines.sources.unbounded import Source
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pipelines.streaming.settings import StreamSettings
 
 _FORMS = {"kafka": "kafka://HOST:PORT/TOPIC", "pubsub": "pubsub://PROJECT/SUBSCRIPTION"}
-_FILES = ("file", "gs", "s3", "hdfs", "azfs")
 
 
 def source_of(settings: "StreamSettings") -> Source:
@@ -36,12 +35,9 @@ def source_of(settings: "StreamSettings") -> Source:
         from pipelines.sources.pubsub import pubsub_source_of
 
         return pubsub_source_of(text, settings.events, readers=settings.readers)
-    if scheme in _FILES:
+    if scheme in FILE_SCHEMES:
         from pipelines.sources.folder import FolderSource
 
         return FolderSource(text.removeprefix("file://"), settings.events, settings.readers)
-    near = difflib.get_close_matches(scheme, [*_FORMS, *_FILES], 1)
-    hint = "Give kafka://, pubsub:// or a folder."
-    if near:
-        hint = f"Did you mean {_FORMS.get(near[0], near[0] + '://...')}?"
+    hint = meant(scheme, _FORMS, "Give kafka://, pubsub:// or a folder.")
     raise InvalidSettingError(f"--source begins with {scheme}://, which is not known. {hint}")

@@ -24,7 +24,7 @@ from pipelines.events import EventSettings, parse_events
 from pipelines.records import Origin, Parsed
 from pipelines.sources import FILE_CHANGED, READ_ERRORS, BadRecord, Chunk, is_damage, unreadable_rest
 from pipelines.sources.folder_files import OpenFile
-from pipelines.sources.folder_position import FolderPosition
+from pipelines.sources.folder_position import FolderPosition, Under
 from pipelines.sources.storage import compression_of, is_local
 from pipelines.sources.unbounded import CAUGHT_UP, Polled
 
@@ -193,8 +193,7 @@ class FolderReader:
             detail = f"The file had {before} bytes when it was read, now it has {size}. Give changed files a new name."
             changed = Chunk(0, {}, (BadRecord(0, "", FILE_CHANGED, detail),))
             return [self._give_up(name, size, place, changed, read=True)]
-        place.begin(name, size)
-        opened = self._opened(place)
+        opened = self._opened(place.begin(name, size), place.number)
         if isinstance(opened, Chunk):
             return [self._give_up(name, size, place, opened)]
         chunk = opened.take(max_events)
@@ -205,13 +204,12 @@ class FolderReader:
         place.under = opened.under
         return [opened.parse(chunk, self._source.events)]
 
-    def _opened(self, place: FolderPosition) -> OpenFile | Chunk:
+    def _opened(self, under: Under, number: int) -> OpenFile | Chunk:
         """The file under way, where it was left; what is to be told when it is no file of labels."""
-        assert place.under is not None  # noqa: S101 - `begin` was called
-        if self._open is not None and self._open.under == place.under:
+        if self._open is not None and self._open.under == under:
             return self._open
         try:
-            self._open = OpenFile(place.under, place.number, self._source.events)
+            self._open = OpenFile(under, number, self._source.events)
         except InputError as error:
             cause = error.__cause__
             if isinstance(cause, OSError) and not is_damage(cause):

@@ -59,10 +59,11 @@ class FolderPosition:
         """The size of a file when it was read; None when it was not."""
         return self.done[name][0] if name in self.done else None
 
-    def begin(self, name: str, size: int) -> None:
-        """A file is under way, unless it is already."""
+    def begin(self, name: str, size: int) -> Under:
+        """A file is under way, where it was left when it is already."""
         if self.under is None or self.under.name != name:
             self.under = Under(name, size, max(self.done.get(name, (0, 0))[1], 0))
+        return self.under
 
     def finish(self, end: int) -> None:
         """The file under way is done; it goes on at the record `end` if it grows."""

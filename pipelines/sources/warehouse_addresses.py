@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
+from pipelines.addresses import is_secret
 from pipelines.errors import InputError
 
 FORMS = {
@@ -27,7 +28,6 @@ FORMS = {
     "bigquery": "bigquery://PROJECT/DATASET.TABLE",
 }
 _BEGINS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(duckdb|postgres|postgresql|iceberg|bigquery):", re.IGNORECASE)
-_SECRETS = ("password", "secret", "token", "credential", "key")
 _PASSWORDS = {
     "postgres": "set PGPASSWORD, or write it to ~/.pgpass or a service file",
     "duckdb": "a DuckDB file needs none",
@@ -158,8 +158,11 @@ def _with_path(text: str, kind: str, parts: SplitResult, options: dict[str, str]
 def _refuse_passwords(kind: str, scheme: str, parts: SplitResult, names: Sequence[str]) -> None:
     """Refuses what a list of processes would show to everybody; libpq's files of keys are no secrets."""
     user = parts.netloc.rpartition("@")[0]
-    words = ("password",) if kind == "postgres" else _SECRETS
-    if ":" in user or (user and kind != "postgres") or any(word in name.lower() for name in names for word in words):
+    if kind == "postgres":
+        found = ":" in user or any("password" in name.lower() for name in names)
+    else:
+        found = bool(user) or any(is_secret(name, "key") for name in names)
+    if found:
         raise InputError(
             f"An address of {kind} holds a user or a password, which every program on this machine could read. The "
             f"form is {FORMS[scheme]}; as to a password: {_PASSWORDS[kind]}."

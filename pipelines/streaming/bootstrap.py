@@ -1,13 +1,17 @@
-"""Beginning with an earlier state: the labels of a finished run, or of a snapshot of a stream, by shard.
+"""Beginning with an earlier state: the labels of a finished run, of a ledger, or of a snapshot of a stream, by shard.
 
 A run of the batch names its inputs; they are read again, and the labels that counted then are the stream's first
 labels; withdrawals stay known, so that an older label that arrives later does not bring a withdrawn one back.
+
+A ledger holds the last event of every (task, worker), withdrawals included, and known answers. The run of a night holds
+only what that night has changed; it is refused.
 
 A snapshot holds its labels itself, and what closed tasks have left in the counts. Labels that also arrive by the
 stream's source change nothing, so that the two may overlap.
 """
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,15 +19,21 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.blocks import LabelBlock, split_block
+from pipelines.blocks import UNORDERED, LabelBlock, split_block
 from pipelines.errors import InputError
 from pipelines.grouped import Grouping, group_blocks, last_events
 from pipelines.inputs import InputPlan, checksum_of, plan_inputs
+from pipelines.ledger.night import OpenLedger
+from pipelines.ledger.segments import all_states
+from pipelines.ledger.task_state import WITHDRAWN, TaskState
+from pipelines.ledger.versions import VERSIONS, LedgerFolder
 from pipelines.records import Origin, parse_chunk
 from pipelines.run_folder import STATE
 from pipelines.run_tables import read_manifest
 from pipelines.settings import BatchSettings, parse_columns
+from pipelines.sinks.loads import LEDGER as LEDGER_ID
 from pipelines.sources.formats import chunks_of
+from pipelines.sources.storage import is_local
 from pipelines.sources.warehouse_addresses import is_address
 from pipelines.streaming.control import Control
 from pipelines.streaming.keep_skills import LEDGER
@@ -35,13 +45,12 @@ from pipelines.times import microseconds
 
 
 def prepare(run: str, control: Control, shards: int, time_unit: str = "us") -> str:
-    """Writes the state of the finished run in the folder `run` for so many shards; returns the folder it is in.
+    """Writes the state of the finished run, or ledger, in the folder `run` for so many shards; returns where it is.
 
     Times that are numbers are in `time_unit`.
     """
-    manifest = read_manifest(run)
     ledger = FileSystems.join(run, STATE, LEDGER)
-    blocks = list(_kept_blocks(run)) if FileSystems.exists(ledger) else list(_read_blocks(run, manifest, time_unit))
+    blocks = _first_blocks(run, ledger, time_unit)
     tables = [LabelTable() for _ in range(shards)]
     held = Ledger()
     for block in blocks:
@@ -58,6 +67,47 @@ def prepare(run: str, control: Control, shards: int, time_unit: str = "us") -> s
         residue.add(held.to_bytes(), -1)
         _write(FileSystems.join(folder, RESIDUE), residue.to_bytes())
     return folder
+
+
+def _first_blocks(run: str, ledger: str, time_unit: str) -> list[LabelBlock]:
+    """The labels to begin with, wherever they are kept; `ledger` is where a snapshot has its counts."""
+    if _is_ledger(run):
+        return _ledger_blocks(LedgerFolder(run))
+    manifest = read_manifest(run)
+    if LEDGER_ID in manifest["settings"]:
+        raise InputError(
+            f"--bootstrap {run} is a run of a ledger: it has answers, but only some of the labels, or none. "
+            f"Give the folder of the ledger instead: --bootstrap {manifest['settings'].get('ledger', 'LEDGER')}"
+        )
+    return list(_kept_blocks(run) if FileSystems.exists(ledger) else _read_blocks(run, manifest, time_unit))
+
+
+def _is_ledger(folder: str) -> bool:
+    return is_local(folder) and os.path.isdir(os.path.join(folder, VERSIONS))
+
+
+def _ledger_blocks(folder: LedgerFolder) -> list[LabelBlock]:
+    """The labels in the version of a ledger that holds; nobody changes it meanwhile."""
+    folder.existing()
+    with folder.locked():
+        version = folder.existing()
+        ledger = OpenLedger(folder, version)
+        return [_block_of_state(all_states(ledger.segments(number))) for number in range(version.shards)]
+
+
+def _block_of_state(state: TaskState) -> LabelBlock:
+    withdrawn = state.label == WITHDRAWN
+    return LabelBlock(
+        UNORDERED,
+        0,
+        state.task.take(pa.array(state.row_task)),
+        state.worker,
+        state.workers,
+        np.where(withdrawn, 0, state.label),
+        state.classes if len(state.classes) else pa.array([""], pa.large_string()),
+        state.time,
+        deleted=withdrawn,
+    )
 
 
 def _kept_blocks(run: str) -> Iterator[LabelBlock]:

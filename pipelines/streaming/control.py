@@ -3,15 +3,16 @@
 Files, on any file system of Beam's that the workers share: so requests reach a stream on any runner.
 """
 
+import fcntl
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -22,7 +23,7 @@ from pipelines.sources.storage import is_local
 from pipelines.streaming.envelopes import Marker
 from pipelines.table_files import write_file
 
-STATUS, DONE, DESCRIPTION, OWNER = "status.json", "done", "stream.json", "owner.json"
+STATUS, DONE, DESCRIPTION, OWNER, LOCK = "status.json", "done", "stream.json", "owner.json", "lock"
 _REQUESTS = "requests"
 
 
@@ -60,20 +61,6 @@ class Control:
         found = FileSystems.match([self.path(_REQUESTS, "*.json")])[0].metadata_list
         markers = [read_json(file.path) for file in sorted(found, key=lambda file: file.path)]
         return [Marker(**marker) for marker in markers if marker is not None]
-
-    def make(self) -> None:
-        """Makes the folder; raises `InvalidSettingError` when it cannot be, or another stream is at work in it."""
-        if not is_local(self.folder):
-            return
-        try:
-            Path(self.folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidSettingError(f"--control {self.folder} cannot be made: {error.strerror}.") from error
-        owner = self.owner()
-        if owner:
-            raise InvalidSettingError(
-                f"A stream (process {owner}) is at work in --control {self.folder}; stop it, or give another folder."
-            )
 
     def owner(self) -> int:
         """The process of this machine whose stream has the folder, or 0."""
@@ -116,6 +103,53 @@ class Control:
     def n_finished(self, marker: Marker) -> int:
         """How many have done what was asked for."""
         return len(FileSystems.match([self.path(DONE, f"{marker.id}-*.json")])[0].metadata_list)
+
+
+@contextmanager
+def held(control: Control) -> Iterator[None]:
+    """Makes a control folder and keeps other streams out; raises `InvalidSettingError` when one is at work in it.
+
+    A folder that was made is removed in the end unless a stream was described in it: what was refused leaves nothing.
+    A folder that is elsewhere is not locked.
+    """
+    folder = control.folder
+    if not is_local(folder):
+        yield
+        return
+    is_new = not os.path.exists(folder)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        lock = open(os.path.join(folder, LOCK), "a+", encoding="utf-8")  # noqa: SIM115 - held while the stream lasts
+    except OSError as error:
+        raise InvalidSettingError(f"--control {folder} cannot be made: {error.strerror}.") from error
+    with lock:
+        _take(lock, control)
+        try:
+            yield
+        finally:
+            if is_new and not os.path.exists(control.path(DESCRIPTION)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _take(lock: IO[str], control: Control) -> None:
+    """Locks a control folder; the system ends the lock with the process, however that ends."""
+    other = control.owner()  # where the file system has no locks, that has to do
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_free = os.path.exists(lock.name) and os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
+    except BlockingIOError:
+        lock.seek(0)
+        is_free, other = False, int(lock.read().strip() or 0)
+    except OSError:
+        is_free = True
+    if not is_free or other:
+        who, folder = other or "unknown", control.folder
+        raise InvalidSettingError(
+            f"A stream (process {who}) is at work in --control {folder}; stop it, or give another folder."
+        )
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
 
 
 @contextmanager

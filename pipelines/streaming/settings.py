@@ -1,10 +1,12 @@
 """What a stream is told: checked before anything runs."""
 
+import os
 from dataclasses import dataclass, field
 
 from pipelines.errors import InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.settings import LATE_RULES, AggregateSettings
+from pipelines.sources.storage import is_local
 from schemas import TABLES
 
 STARTS_FROM = ("earliest", "latest")
@@ -20,7 +22,7 @@ class StreamSettings:
         sinks: where rows go: kafka://HOST:PORT/PREFIX, postgres://USER@HOST/DATABASE, or a folder.
         control: the folder of requests and status; all workers must reach it.
         rejects: where rejects go; empty: to all sinks.
-        bootstrap: a finished run to begin with; empty: none.
+        bootstrap: a finished run, a snapshot or a ledger to begin with; empty: none.
         aggregate: how labels become skills and answers.
         events: what the events look like.
         group: the Kafka group whose offsets are committed.
@@ -92,8 +94,24 @@ class StreamSettings:
 def _feeds(sink: str, source: str) -> bool:
     """Whether the source reads what the sink gets: the folder itself, or one of its tables or topics.
 
-    >>> _feeds("kafka://host:9092/crowd", "kafka://host:9092/crowd.scores"), _feeds("out/", "out"), _feeds("out", "in")
+    >>> _feeds("kafka://a:9092/crowd", "kafka://a:9092/crowd.scores"), _feeds("out/", "./out"), _feeds("out", "in")
     (True, True, False)
     """
-    place, read = (text.partition("?")[0].rstrip("/") for text in (sink, source))
-    return read == place or read in {f"{place}{sign}{name}" for sign in "./" for name in TABLES}
+    (hosts, place), (read_hosts, read) = _parts(sink), _parts(source)
+    return bool(hosts & read_hosts) and read in {place, *(f"{place}{sign}{name}" for sign in "./" for name in TABLES)}
+
+
+def _parts(text: str) -> tuple[frozenset[str], str]:
+    """Where an address leads: its hosts, none for a folder of this machine, and what is named there.
+
+    >>> hosts, name = _parts("kafka://b:1,a:1/crowd?x=y")
+    >>> sorted(hosts), name
+    (['kafka://a:1', 'kafka://b:1'], 'crowd')
+    """
+    text = text.removeprefix("file://")
+    if not is_local(text):
+        scheme, _, rest = text.partition("?")[0].partition("://")
+        hosts, _, name = rest.rstrip("/").partition("/")
+        return frozenset(f"{scheme}://{one}" for one in hosts.split(",")), name
+    is_pattern = any(sign in text for sign in "*?[") and not os.path.exists(text)
+    return frozenset([""]), os.path.realpath(os.path.dirname(text) if is_pattern else text)

@@ -10,12 +10,13 @@ import uuid
 from collections import Counter
 from typing import Any
 
+import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.blocks import LabelBlock
 from pipelines.counts import pack_counts
 from pipelines.errors import RunError
-from pipelines.grouped import TaskShard
+from pipelines.grouped import TaskShard, gold_code
 from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
 from pipelines.prior import read_prior_skills
 from pipelines.run_folder import STATE, RunFolder
@@ -109,11 +110,15 @@ class _Writer:
         table.apply(block)
         _, labels = table.labels_of()
         names = [codes.names(range(len(codes))) for codes in (table.tasks, table.workers, table.classes)]
-        shard = TaskShard(number, names[0], labels, labels.sizes, names[1], names[2])
+        by_gold = labels.worker == gold_code(names[1])
+        received = labels.sizes - np.bincount(labels.task[by_gold], minlength=labels.n_tasks)
+        shard = TaskShard(number, names[0], labels, received, names[1], names[2])
         rows, counts = score_shard(shard, solved.model, aggregate)
         self.counts.update(counts)
-        used = len(labels.worker)
+        used, known = int(received.sum()), int(by_gold.sum())
         self.counts.update(labels_read=used, labels_used=used, tasks=counts["scores"])
+        if known:
+            self.counts.update(gold_read=known, gold_used=known)
         self.write("scores", number, rows)
 
     def write(self, name: str, number: int, table: Any) -> None:

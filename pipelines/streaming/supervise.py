@@ -25,7 +25,7 @@ from pipelines.sources.endless import source_of
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
-from pipelines.streaming.control import Control, owned
+from pipelines.streaming.control import Control, held, owned
 from pipelines.streaming.ending import ENDED, end_job, name_job, state_of
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.prism import prism_server
@@ -49,10 +49,11 @@ def run(
     `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
-    plan = plan_of(settings)
-    given = with_streaming_flags(_with_runner(beam_args))
-    with owned(plan.control, outlived="--runner=PrismRunner" not in given), prism_server(given) as flags:
-        return _supervised(plan, flags, watch, begun)
+    control, given = Control(settings.control), with_streaming_flags(_with_runner(beam_args))
+    with held(control):
+        plan = plan_of(settings)
+        with owned(control, outlived="--runner=PrismRunner" not in given), prism_server(given) as flags:
+            return _supervised(plan, flags, watch, begun)
 
 
 def _supervised(
@@ -87,9 +88,9 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
     source.check()
     prior = read_prior_skills(settings.prior_skills)
     control = Control(settings.control)
-    control.make()
     sinks = tuple(_sink(f"Sink{number}", text, settings) for number, text in enumerate(settings.sinks))
     rejects = _sink("Rejects", settings.rejects, settings) if settings.rejects else None
+    begun = settings.bootstrap and prepare(settings.bootstrap, control, settings.shards, settings.events.time_unit)
     control.clear()
     control.describe(_described(settings))
     return StreamPlan(
@@ -108,7 +109,7 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
         ),
         AnswerRules(settings.aggregate, settings.emit_if),
         settings.block,
-        prepare(settings.bootstrap, control, settings.shards, settings.events.time_unit) if settings.bootstrap else "",
+        begun,
     )
 
 

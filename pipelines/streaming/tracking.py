@@ -71,11 +71,6 @@ class TaskTracker:
         self._newest = self._clock = self._swept = NO_TIME
         self._watermarks: dict[int, int] = {}
 
-    @property
-    def n_closed(self) -> int:
-        """How many closed tasks are remembered."""
-        return len(self._closed)
-
     def heard(self, reader: int, watermark_us: int) -> None:
         """Takes note of how far a reader has read."""
         self._watermarks[reader] = watermark_us

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -54,6 +55,22 @@ def test_help_lists_every_option_with_its_default(command):
         assert action.help
         assert action.required or action.dest == "help" or "(default: " in action.help
         assert all(option in run.out for option in action.option_strings)
+
+
+@pytest.mark.parametrize(
+    ("action", "own"),
+    [
+        ("snapshot", {"--control", "--output", "--overwrite", "--output-format", "--json", "--quiet"}),
+        ("stop", {"--control"}),
+    ],
+)
+def test_help_of_an_action_of_a_stream_shows_its_own_options(action, own):
+    run = run_command("stream", action, "--help")
+    assert (run.code, run.err) == (0, "")
+    assert f"crowdbeam stream {action} --control DIR" in run.out
+    assert set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", run.out, re.MULTILINE)) == {"--help", *own}
+    whole = run_command("stream", "--help").out
+    assert all(option in whole for option in (*own, "--source"))
 
 
 def test_help_of_aggregate_has_examples_and_the_exit_codes():

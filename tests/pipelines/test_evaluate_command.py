@@ -137,9 +137,11 @@ def test_tasks_without_truth_and_truth_without_task_are_counted(run, tmp_path):
 
 
 def test_a_true_class_that_nobody_chose_counts_as_an_error(run, tmp_path):
-    found = evaluated(run, tmp_path, dict.fromkeys(TASKS, "never chosen"))
-    assert found["error"] == found["majority_error"] == 1
-    assert [row["support"] for row in found["classes"] if row["label"] == "never chosen"] == [len(TASKS)]
+    truth = dict.fromkeys(TASKS, "never chosen") | {TASKS[0]: run.column("scores", "task", "label")[TASKS[0]]}
+    found = evaluated(run, tmp_path, truth)
+    assert found["error"] == pytest.approx(1 - 1 / len(TASKS))
+    assert found["majority_error"] == pytest.approx(expected_majority_error(ROWS, truth))
+    assert [row["support"] for row in found["classes"] if row["label"] == "never chosen"] == [len(TASKS) - 1]
 
 
 def test_tasks_that_gold_answered_are_left_out(tmp_path):
@@ -273,3 +275,11 @@ def test_paths_that_lead_nowhere_are_refused(run, tmp_path):
         done = run_command("evaluate", *words)
         assert (done.code, done.out) == (2, "")
         assert sentence in done.err
+
+
+def test_a_truth_whose_classes_have_other_names_is_refused(run, tmp_path):
+    path = write_rows(tmp_path / "truth.csv", ("task", "label"), [(task, f"class {task[-1]}") for task in TASKS])
+    done = run_command("evaluate", run.folder, "--truth", path)
+    assert (done.code, done.out) == (2, "")
+    assert "The classes of --truth and of the run" in done.err
+    assert "have nothing in common: the truth has 'class 0', 'class 1', 'class 2' and 7 more, the run has" in done.err

@@ -1,6 +1,7 @@
 """Rows of anyone's pipeline are parsed as records of files are, in blocks, window by window."""
 
-from collections import namedtuple
+import json
+from collections import Counter, namedtuple
 from datetime import datetime, timezone
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from apache_beam.testing.util import assert_that
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from pipelines.blocks import LabelBlock
-from pipelines.counts import add_counts, unpack_counts
+from pipelines.counts import add_counts
 from pipelines.parse import ParseRows, _ParseRowsFn
 from pipelines.tables import from_bytes
 
@@ -42,7 +43,7 @@ def parse(rows, **settings):
     labels = [label for block in read for label in labels_of(block)]
     times = [int(time) for block in read if block.time is not None for time in block.time]
     rows = [row for data in KEPT["rejects"] for row in from_bytes(data).to_pylist()]
-    return labels, rows, unpack_counts(add_counts(KEPT["counts"])), times
+    return labels, rows, Counter(json.loads(add_counts(KEPT["counts"]))), times
 
 
 ROWS = [

@@ -108,7 +108,7 @@ def test_a_file_is_no_folder(tmp_path):
 
 
 def exchange_steps():
-    """Every move of a commit that replaces an earlier run: all away, tables in, the manifest written, and moved in."""
+    """Every move of a commit that replaces an earlier run: the manifest written, all away, tables in, manifest in."""
     return range(1 + 2 * len(TABLES) + 2)
 
 
@@ -146,9 +146,41 @@ def test_an_earlier_run_survives_a_commit_that_fails_at_any_step(tmp_path, monke
 
 def test_a_first_run_that_fails_on_its_last_step_leaves_nothing(tmp_path, monkeypatch):
     folder = staged(tmp_path / "run", "one")
+    move = os.replace
+
+    def break_off(source, target):
+        if target == folder.manifest:
+            raise OSError("the disk is full")
+        move(source, target)
+
     with monkeypatch.context() as broken:
-        broken.setattr(RunFolder, "_write_manifest", lambda self, manifest, folder: os.stat("/no/such/file"))
-        with pytest.raises(FileNotFoundError):
+        broken.setattr(os, "replace", break_off)
+        with pytest.raises(OSError, match="the disk is full"):
             folder.commit(MANIFEST_A)
     folder.abandon()
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("step", exchange_steps())
+def test_the_state_of_a_snapshot_survives_a_commit_without_one_that_is_killed(tmp_path, monkeypatch, step):
+    folder = staged(tmp_path, "one")
+    (tmp_path / "_staging" / "state").mkdir()
+    (tmp_path / "_staging" / "state" / "ledger.frame").write_text("kept", "utf-8")
+    folder.commit({**MANIFEST_A, "outputs": [*MANIFEST_A["outputs"], {"path": "state/ledger.frame"}]})
+    before, folder = contents(tmp_path), staged(tmp_path, "two", overwrite=True)
+    moves, move = iter(exchange_steps()), os.replace
+
+    def break_off(source, target):
+        if next(moves) == step:
+            raise OSError("the disk is full")
+        move(source, target)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", break_off)
+        broken.setattr(RunFolder, "_restore", lambda self: None)
+        with pytest.raises(OSError, match="the disk is full"):
+            folder.commit(MANIFEST_B)
+    next_run = RunFolder(str(tmp_path))
+    next_run.open(True)
+    next_run.abandon()
+    assert contents(tmp_path) == before

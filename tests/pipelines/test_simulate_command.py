@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ import pytest
 from command_line import run_command
 
 from pipelines.arguments import option_table
-from pipelines.commands.simulate import _WRITERS, ENDINGS, build_parser
+from pipelines.commands.simulate import _PARTS, _WRITERS, ENDINGS, build_parser
 
 SMALL = ("--tasks", "300", "--workers", "12")
 READERS = {"parquet": pl.read_parquet, "avro": pl.read_avro, "csv": pl.read_csv, "jsonl": pl.read_ndjson}
@@ -176,8 +177,37 @@ def test_a_crowd_that_is_not_finished_leaves_nothing(tmp_path, monkeypatch, erro
     assert not (tmp_path / "crowd").exists()
 
 
-def test_what_was_in_the_folder_of_an_unfinished_crowd_stays(tmp_path, monkeypatch):
-    (tmp_path / "notes.txt").write_text("dear", "utf-8")
-    monkeypatch.setitem(_WRITERS, "parquet", lambda part, path: path.stat())
-    assert run_command("simulate", "--output", tmp_path, "--overwrite", *SMALL).code == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+@pytest.mark.parametrize("broken", ["parquet", "exchange"])
+def test_an_earlier_crowd_survives_one_that_is_broken_off(tmp_path, monkeypatch, broken):
+    folder = tmp_path / "crowd"
+    assert run_command("simulate", "--output", folder, *SMALL).code == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+
+    def break_off(*_):
+        raise KeyboardInterrupt
+
+    if broken == "parquet":
+        monkeypatch.setitem(_WRITERS, "parquet", break_off)
+    else:
+        move = Path.rename
+        monkeypatch.setattr(Path, "rename", lambda *two: break_off() if two[0].name == _PARTS[1] else move(*two))
+    assert run_command("simulate", "--output", folder, *SMALL, "--seed", "1", "--overwrite").code == 130
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted(_PARTS)
+
+
+def test_a_killed_simulation_is_cleared_away_by_the_next(tmp_path):
+    (tmp_path / "crowd" / "_new" / "labels").mkdir(parents=True)
+    (tmp_path / "crowd" / "_new" / "labels" / "part-00000.csv").write_text("half", "utf-8")
+    assert run_command("simulate", "--output", tmp_path / "crowd", *SMALL).code == 0
+    assert sorted(path.name for path in (tmp_path / "crowd").iterdir()) == sorted(_PARTS)
+
+
+@pytest.mark.parametrize("place", ["notes.txt", "manifest.json", "scores/part-00000.parquet", "labels/mine.csv"])
+def test_a_crowd_is_not_mixed_into_anything_else(tmp_path, place):
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text("dear", "utf-8")
+    run = run_command("simulate", "--output", tmp_path, "--overwrite", *SMALL)
+    assert run.code == 2
+    assert "which is no part of a crowd. Give an empty or a new folder." in run.err
+    assert [path.read_text("utf-8") for path in tmp_path.rglob("*.*")] == ["dear"]

@@ -4,9 +4,24 @@ import sys
 
 import pytest
 
-from pipelines.errors import InputError
-from pipelines.streaming.control import OWNER, Control, owned, write_json
+from pipelines.errors import InputError, InvalidSettingError
+from pipelines.streaming import supervise
+from pipelines.streaming.control import LOCK, OWNER, Control, held, owned, write_json
 from pipelines.streaming.envelopes import DRAIN, SNAPSHOT, Marker
+from pipelines.streaming.settings import StreamSettings
+
+HOLDER = """
+import sys
+from pipelines.errors import InvalidSettingError
+from pipelines.streaming.control import Control, held
+sys.stdin.readline()
+try:
+    with held(Control(sys.argv[1])):
+        print("in", flush=True)
+        sys.stdin.readline()
+except InvalidSettingError:
+    print("out", flush=True)
+"""
 
 
 @pytest.fixture
@@ -86,3 +101,60 @@ def test_a_request_to_a_stream_that_has_ended_is_refused(control):
 def test_a_command_of_another_machine_may_be_alive(control):
     write_json(control.path(OWNER), {"pid": a_dead_process(), "host": "another", "outlived": False})
     control.refuse_if_gone()
+
+
+def holder(control):
+    """A process that takes the folder at the first line it is told, and gives it up at the second."""
+    command = [sys.executable, "-c", HOLDER, control.folder]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def tell(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def test_of_streams_that_start_at_once_only_one_gets_the_folder(control):
+    processes = [holder(control) for _ in range(2)]
+    for process in processes:
+        tell(process)
+    said = [process.stdout.readline().strip() for process in processes]
+    for process in processes:
+        process.communicate("\n", timeout=60)
+    assert sorted(said) == ["in", "out"]
+
+
+def test_a_stream_is_refused_before_anything_else_while_another_has_the_folder(control, tmp_path):
+    process = holder(control)
+    tell(process)
+    assert process.stdout.readline() == "in\n"
+    settings = StreamSettings(str(tmp_path / "no-such-folder"), (str(tmp_path / "sink"),), control.folder)
+    with pytest.raises(InvalidSettingError, match=rf"A stream \(process {process.pid}\) is at work in --control"):
+        supervise.run(settings, [], lambda status: None)
+    process.kill()
+    process.communicate(timeout=60)
+    with held(control):
+        assert (tmp_path / "control" / LOCK).exists(), "a lock ends with its process"
+
+
+@pytest.mark.parametrize(
+    ("source", "bootstrap", "runner"),
+    [("no-such-place", "", "Prism"), ("", "no-such-place", "Prism"), ("", "", "Direct")],
+)
+def test_a_stream_that_is_refused_leaves_no_control_folder(control, tmp_path, source, bootstrap, runner):
+    (tmp_path / "source").mkdir()
+    settings = StreamSettings(
+        str(tmp_path / (source or "source")),
+        (str(tmp_path / "sink"),),
+        control.folder,
+        bootstrap=bootstrap and str(tmp_path / bootstrap),
+    )
+    with pytest.raises((InputError, InvalidSettingError), match=r"no-such-place|DirectRunner cannot run"):
+        supervise.run(settings, [f"--runner={runner}Runner"], lambda status: None)
+    assert not (tmp_path / "control").exists()
+
+
+def test_a_control_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("", "utf-8")
+    with pytest.raises(InvalidSettingError, match="cannot be made"), held(Control(str(tmp_path / "file" / "control"))):
+        pass

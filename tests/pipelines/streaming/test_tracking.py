@@ -79,9 +79,10 @@ def test_what_a_closed_task_has_counted_stays_counted():
     tracked, ledger = tracker(), Ledger()
     labels = [Event("t", "ann", "x", 0), Event("t", "bob", "x", 0)]
     last = Event("other", "ann", "x", TTL + STEP)
-    for block in (block_of(labels), block_of([last])):
-        ledger.add(tracked.take(block).change)
-    assert tracked.n_closed == 1
+    found = [tracked.take(block) for block in (block_of(labels), block_of([last]))]
+    for one in found:
+        ledger.add(one.change)
+    assert names(found[1].closing) == ["t"]
     assert ledger.edges() == edges_of([*labels, last])
 
 
@@ -133,7 +134,7 @@ def test_with_reopen_a_closed_task_begins_anew_with_the_late_label():
     assert (found.n_late, found.rejects) == (0, None)
     assert found.kept.task.to_pylist() == ["t"]
     assert {key for key in rows(tracked.table) if key[0] == "t"} == {("t", "bob")}
-    assert tracked.n_closed == 0
+    assert tracked.take(at(TTL + STEP, "t", "cem")).n_late == 0, "it is not closed any more"
     assert names(tracked.take(at(2 * TTL + 3 * STEP)).closing) == ["t"]
 
 

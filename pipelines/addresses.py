@@ -1,0 +1,28 @@
+"""Addresses that users give: what they may begin with, what was meant by one that is not known, and what is secret."""
+
+import difflib
+from collections.abc import Mapping
+
+FILE_SCHEMES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
+_SECRETS = ("password", "secret", "token", "credential")
+
+
+def meant(scheme: str, forms: Mapping[str, str], otherwise: str) -> str:
+    """What to do about an address that begins with an unknown `scheme`; `forms` are those of the known ones.
+
+    >>> meant("kafak", {"kafka": "kafka://HOST:PORT/TOPIC"}, "Give a folder.")
+    'Did you mean kafka://HOST:PORT/TOPIC?'
+    >>> meant("hfds", {}, "Give a folder."), meant("ftp", {}, "Give a folder.")
+    ('Did you mean hdfs://…?', 'Give a folder.')
+    """
+    near = difflib.get_close_matches(scheme, [*forms, *FILE_SCHEMES], 1)
+    return f"Did you mean {forms.get(near[0], near[0] + '://…')}?" if near else otherwise
+
+
+def is_secret(name: str, *also: str) -> bool:
+    """Whether the setting `name` may hold what nobody should read; words of one's own may be added.
+
+    >>> is_secret("sasl.password"), is_secret("api_key"), is_secret("api_key", "key")
+    (True, False, True)
+    """
+    return any(word in name.lower() for word in (*_SECRETS, *also))
