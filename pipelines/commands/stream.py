@@ -11,7 +11,7 @@ from pipelines.arguments import CommandParser
 from pipelines.commands.model_options import add_model_options, add_number, add_whole, aggregate_settings_of
 from pipelines.errors import InvalidSettingError
 from pipelines.settings import LATE_RULES, MESSAGE_FORMATS, OUTPUT_FORMATS, TIME_UNITS
-from pipelines.terminal import StreamLine, show_progress, write_out
+from pipelines.terminal import StreamLine, show_progress, stream_summary, write_out
 
 SUMMARY = "Keep worker skills and task answers current while labels arrive."
 TAKES_BEAM_OPTIONS = True
@@ -208,5 +208,5 @@ def _run_in(control: str, args: Namespace, beam_args: Sequence[str]) -> int:
     elif status["ended"] == "stopped":
         write_out("The job was stopped; to go on from its savepoint, give the savepoint's path to --savepoint_path.")
     elif not args.quiet:
-        write_out(f"{status.get('events', 0):,} events read and answered; model {status.get('model_version', 0)}.")
+        write_out(stream_summary(status))
     return 0
