@@ -56,6 +56,8 @@ def test_bad_settings_are_refused_with_one_sentence_before_anything_runs(
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "tmp").mkdir()
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "prism").touch(0o755)  # whether the machine has one makes no difference
+    monkeypatch.setenv("PATH", str(tmp_path))
     start = ("--source", "{}/labels", "--sink", "sink") if words[:1] == ("+",) else ()
     told = [word.replace("{}", str(folder)) for word in (*start, *words) if word != "+"]
     if words[:1] == ("+",) and "--sink" in words:
