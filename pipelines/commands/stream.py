@@ -159,13 +159,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     control.described()
     control.refuse_if_gone()
     if args.action == "stop":
-        from pipelines.streaming.supervise import drain
-
-        drain(control)
-        if not control.owner():
-            sentence = f"No command on this machine has a stream in {args.control}; a job elsewhere will stop."
-            sys.stderr.write(f"crowdbeam: {sentence}\n")
-        return 0
+        return _stop(control, args)
     from pipelines.run_tables import read_table
     from pipelines.streaming import snapshot
     from pipelines.summary import RunTables, summarise
@@ -177,6 +171,21 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         write_out(json.dumps({**manifest, "path": args.output, "graph": graph}, ensure_ascii=False))
     elif not args.quiet:
         show_blocks(summarise(args.output, manifest, RunTables.of(args.output)))
+    return 0
+
+
+def _stop(control: Any, args: Namespace) -> int:
+    from pipelines.streaming.supervise import drain
+
+    owner = control.owner()  # afterwards it may have ended already
+    marker = drain(control)
+    if args.json:
+        write_out(json.dumps({"asked": marker.id, "process": owner or None}))
+    elif owner and not args.quiet:
+        write_out(f"The stream (process {owner}) has been asked to end; it answers all it has read first.")
+    if not owner:
+        sentence = f"No command on this machine has a stream in {args.control}; a job elsewhere will stop."
+        sys.stderr.write(f"crowdbeam: {sentence}\n")
     return 0
 
 
