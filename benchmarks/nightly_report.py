@@ -189,8 +189,8 @@ Medians of {runs} runs, interleaved, start of the interpreter and imports includ
 classes, 5 labels a task, workers any of whom may meet: in the largest ledgers all pairs of them have common tasks, 125k
 of 500 workers and 2M of 2,000. Each pair is an equation, and all of them are solved every night: that part grows with
 the crowd, not with the labels. A ledger holds its labels as eight nights brought them; the night that is measured is
-the ninth: 80 % of its labels are on new tasks, 14 % on tasks of the ledger, 5 % correct and 1 % withdraw labels of it. It
-starts each time from the same ledger. The batch is `crowdbeam aggregate` on the ledger's labels and the night's.
+the ninth: 80 % of its labels are on new tasks, 14 % on tasks of the ledger, 5 % correct and 1 % withdraw labels of it.
+It starts each time from the same ledger. The batch is `crowdbeam aggregate` on the ledger's labels and the night's.
 Nothing is loaded into a warehouse.
 
 Bytes read: of the batch, its files. Of a night, its file and what it looked at of the ledger (`ledger_bytes_read` of

@@ -235,10 +235,33 @@ class StreamLine:
             parts.append(f"{(after - before) / (now - then):,.0f} events/s")
         parts.append(f"{sum(self._status['lag'].values()):,} waiting")
         parts.append(f"model {self._status['model_version']}")
-        rejected = self._status["counts"].get("events_rejected", 0)
+        rejected, reason, _ = _rejected(self._status)
         if rejected:
-            parts.append(f"{rejected:,} rejected")
+            parts.append(f"{rejected:,} rejected" if self._status["events"] else f"all {rejected:,} rejected: {reason}")
         return "  ".join([*parts, elapsed])
+
+
+def stream_summary(status: Mapping[str, Any]) -> str:
+    """What a stream has done, when it has ended.
+
+    >>> stream_summary({"events": 7, "model_version": 2, "counts": {"events_rejected": 3, "events_rejected.no-op": 3}})
+    '7 events read and answered; model 2. Rejected: 3, of which 3 as no-op.'
+    """
+    events, (rejected, reason, most) = status.get("events", 0), _rejected(status)
+    if rejected and not events:
+        return (
+            f"Nothing was answered: everything read was rejected, {rejected:,} in all, of which {most:,} as {reason}."
+        )
+    answered = f"{events:,} events read and answered; model {status.get('model_version', 0)}."
+    return f"{answered} Rejected: {rejected:,}, of which {most:,} as {reason}." if rejected else answered
+
+
+def _rejected(status: Mapping[str, Any]) -> tuple[int, str, int]:
+    """How many events were rejected, their most frequent reason, and how many it had."""
+    counts = status.get("counts", {})
+    reasons = {name.partition(".")[2]: n for name, n in counts.items() if name.startswith("events_rejected.")}
+    reason = min(reasons, key=lambda name: (-reasons[name], name), default="")
+    return counts.get("events_rejected", 0), reason, reasons.get(reason, 0)
 
 
 class Line(Protocol):

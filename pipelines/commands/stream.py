@@ -11,7 +11,7 @@ from pipelines.arguments import CommandParser
 from pipelines.commands.model_options import add_model_options, add_number, add_whole, aggregate_settings_of
 from pipelines.errors import InvalidSettingError
 from pipelines.settings import LATE_RULES, MESSAGE_FORMATS, OUTPUT_FORMATS, TIME_UNITS
-from pipelines.terminal import StreamLine, show_progress, write_out
+from pipelines.terminal import StreamLine, show_progress, stream_summary, write_out
 
 SUMMARY = "Keep worker skills and task answers current while labels arrive."
 TAKES_BEAM_OPTIONS = True
@@ -190,13 +190,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     control.described()
     control.refuse_if_gone()
     if args.action == "stop":
-        from pipelines.streaming.supervise import drain
-
-        drain(control)
-        if not control.owner():
-            sentence = f"No command on this machine has a stream in {args.control}; a job elsewhere will stop."
-            sys.stderr.write(f"crowdbeam: {sentence}\n")
-        return 0
+        return _stop(control, args)
     from pipelines.run_tables import read_table
     from pipelines.streaming import snapshot
     from pipelines.summary import RunTables, summarise
@@ -208,6 +202,21 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         write_out(json.dumps({**manifest, "path": args.output, "graph": graph}, ensure_ascii=False))
     elif not args.quiet:
         show_blocks(summarise(args.output, manifest, RunTables.of(args.output)))
+    return 0
+
+
+def _stop(control: Any, args: Namespace) -> int:
+    from pipelines.streaming.supervise import drain
+
+    owner = control.owner()  # afterwards it may have ended already
+    marker = drain(control)
+    if args.json:
+        write_out(json.dumps({"asked": marker.id, "process": owner or None}))
+    elif owner and not args.quiet:
+        write_out(f"The stream (process {owner}) has been asked to end; it answers all it has read first.")
+    if not owner:
+        sentence = f"No command on this machine has a stream in {args.control}; a job elsewhere will stop."
+        sys.stderr.write(f"crowdbeam: {sentence}\n")
     return 0
 
 
@@ -239,5 +248,5 @@ def _run_in(control: str, args: Namespace, beam_args: Sequence[str]) -> int:
     elif status["ended"] == "stopped":
         write_out("The job was stopped; to go on from its savepoint, give the savepoint's path to --savepoint_path.")
     elif not args.quiet:
-        write_out(f"{status.get('events', 0):,} events read and answered; model {status.get('model_version', 0)}.")
+        write_out(stream_summary(status))
     return 0

@@ -29,7 +29,7 @@ from pipelines.sinks.kafka_topics import make_topics
 PATIENCE_S = 600.0
 COMPACTED = ("scores", "skills", "graph")
 _ANY_PARTITION = -1
-_ANSWER_S = 15.0
+_ANSWER_S = 10.0
 _WARN_EVERY_S = 30.0
 _STEP_S = 0.2
 _ROWS = 20_000

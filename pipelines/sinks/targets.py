@@ -16,6 +16,8 @@ _FORMS = {
     "postgres": "postgres://USER@HOST:PORT/DATABASE",
     "postgresql": "postgresql://USER@HOST:PORT/DATABASE",
 }
+_WAREHOUSES = ("duckdb", "iceberg", "bigquery")
+_KNOWN = "|".join([*_FORMS, *_WAREHOUSES])
 
 
 def sink_of(text: str) -> SinkTarget | IntervalFolder:
@@ -28,8 +30,15 @@ def sink_of(text: str) -> SinkTarget | IntervalFolder:
     """
     if not text.strip():
         raise InvalidSettingError(f"The sink is empty; give a folder, {_FORMS['kafka']} or {_FORMS['postgres']}.")
-    begins = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", text)
-    scheme = begins[1].lower() if begins else "file"
+    begins = re.match(rf"([A-Za-z][A-Za-z0-9+.-]*):/|({_KNOWN}):", text, re.IGNORECASE)
+    scheme = (begins[1] or begins[2]).lower() if begins else "file"
+    if scheme in _WAREHOUSES:
+        raise InvalidSettingError(
+            f"The sink is an address of {scheme}, which takes finished runs and no stream: `crowdbeam load` and "
+            "`crowdbeam nightly` write there. Give a folder, kafka:// or postgres://."
+        )
+    if begins and begins[2]:
+        raise InvalidSettingError(f"The sink begins with {begins[2]}: and no //; the form is {_FORMS[scheme]}.")
     if scheme == "kafka":
         return _kafka_of(text)
     if scheme in ("postgres", "postgresql"):

@@ -136,6 +136,11 @@ def _parts_of(url: str) -> tuple[str, str]:
             "The Kafka URL holds a user or password; a command line is no place for secrets. "
             "Write them into a file of properties (sasl.username=..., sasl.password=...) and name that file."
         )
+    if "?" in url:
+        raise InvalidSettingError(
+            "The Kafka URL holds a ?; a source takes kafka://HOST:PORT/TOPIC. Write settings of the client, and "
+            "passwords above all, into a file, one NAME=VALUE a line, and give the file: --kafka-properties FILE."
+        )
     named = hosts and all(_is_address(host) for host in hosts.split(","))
     if scheme != "kafka" or not named or not topic or "/" in topic:
         raise InvalidSettingError(f"{url!r} is no Kafka URL; write kafka://HOST:PORT/TOPIC.")

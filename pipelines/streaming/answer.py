@@ -130,10 +130,14 @@ class _AnswerTasksFn(beam.DoFn):
         return [("scores", to_bytes(table.replace_schema_metadata(marks)))]
 
     def _drained(self, shard: int, kept: Kept[AnswerBoard]) -> list[tuple[str, bytes]]:
-        """What is said when a request to end is fulfilled: every envelope is here, and so is the model of them all."""
+        """What is said when a request to end is fulfilled: every envelope is here, and so is the model of them all.
+
+        A request without a model comes from a stream that has counted no event: all that was sent, and waits here for
+        a model that will not come, is how far the readers are.
+        """
         marker = Marker(**kept.note["drain"]) if kept.note.get("drain") else None
         received = kept.note.get("inbox", {}).get(str(shard), 0)
-        if marker is None or received < marker.sent or kept.value.version < marker.version:
+        if marker is None or kept.value.version < marker.version or (marker.version and received < marker.sent):
             return []
         kept.note["drain"] = None
         done = replace(marker, sender=shard, sent=kept.note.get("blocks", 0))

@@ -3,6 +3,7 @@
 import http.client
 import json
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -13,6 +14,14 @@ from pipelines.errors import RunError
 ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
 _GONE = ("CANCELED", "FAILED", "FINISHED")
 _TIMEOUT_S = 10.0
+_PRISM_HAS_ENDED = (
+    "Prism has ended, and the stream with it; what was written stays. Start the stream again: Prism keeps no "
+    "checkpoint, so it reads a topic from --from on, or a folder from its first file, and comes to the same answers."
+)
+_NO_ANSWER = (
+    "Beam's job service no longer answers; the job may run on without it. See to it where the runner shows its "
+    "jobs; a job that was lost there can be gone on from its last checkpoint, with --savepoint_path."
+)
 
 
 def name_job(options: PipelineOptions, name: str) -> str:
@@ -22,27 +31,40 @@ def name_job(options: PipelineOptions, name: str) -> str:
     return str(named.job_name)
 
 
-def state_of(result: Any) -> str:
-    """The state of a job, as Beam calls it; raises `RunError` when nobody can tell."""
-    try:
-        return str(result.state)
-    except grpc.RpcError as error:
-        raise RunError(
-            "Beam's job service no longer answers; the job may run on without it. See to it where the runner shows its "
-            "jobs; a job that was lost there can be gone on from its last checkpoint, with --savepoint_path."
-        ) from error
+@dataclass(frozen=True)
+class Job:
+    """A job that has begun.
 
+    Attributes:
+        result: what Beam gave for it.
+        options: Beam's, it was begun with.
+        on_flink, on_prism: where it runs; neither: elsewhere.
+    """
 
-def end_job(result: Any, options: PipelineOptions, *, on_flink: bool) -> None:
-    """Ends a job; what cannot be ended is told, with what to do."""
-    try:
-        if state_of(result) in ENDED:
-            return
-        result.cancel()
-    except (RuntimeError, NotImplementedError, OSError, ValueError, grpc.RpcError, RunError) as error:
-        _say(f"the job could not be cancelled: {' '.join(str(error).split())[:300]}")
-    if on_flink:
-        _end_on_flink(options)
+    result: Any
+    options: PipelineOptions
+    on_flink: bool = False
+    on_prism: bool = False
+
+    def state(self) -> str:
+        """Its state, as Beam calls it; raises `RunError` when nobody can tell."""
+        try:
+            return str(self.result.state)
+        except grpc.RpcError as error:
+            raise RunError(_PRISM_HAS_ENDED if self.on_prism else _NO_ANSWER) from error
+
+    def end(self) -> None:
+        """Ends it; what cannot be ended is told, with what to do."""
+        try:
+            if self.state() in ENDED:
+                return
+            self.result.cancel()
+        except RunError:
+            pass  # whoever watched the job has told it
+        except (RuntimeError, NotImplementedError, OSError, ValueError, grpc.RpcError) as error:
+            _say(f"the job could not be cancelled: {' '.join(str(error).split())[:300]}")
+        if self.on_flink:
+            _end_on_flink(self.options)
 
 
 def _end_on_flink(options: PipelineOptions) -> None:

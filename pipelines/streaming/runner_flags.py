@@ -68,6 +68,11 @@ def runs_on_flink(beam_args: Sequence[str]) -> bool:
     return _kind(_last(beam_args, "--runner")) in _ON_FLINK
 
 
+def runs_on_prism(beam_args: Sequence[str]) -> bool:
+    """Whether the arguments name Prism."""
+    return _kind(_last(beam_args, "--runner")) == "prism"
+
+
 def _kind(runner: str) -> str:
     return runner.rpartition(".")[2].lower().removesuffix("runner")
 

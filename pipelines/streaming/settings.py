@@ -1,13 +1,12 @@
 """What a stream is told: checked before anything runs."""
 
-import os
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from pipelines.errors import InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.settings import LATE_RULES, AggregateSettings
-from pipelines.sources.storage import is_local
-from schemas import TABLES
+from pipelines.streaming.places import feeds, is_same, reads_control, shown
 
 STARTS_FROM = ("earliest", "latest")
 _MOST_SHARDS = 1024
@@ -66,9 +65,7 @@ class StreamSettings:
             raise InvalidSettingError("There is no --sink; give a folder, kafka://HOST:PORT/PREFIX or postgres://...")
         if len(set(self.sinks)) != len(self.sinks):
             raise InvalidSettingError("--sink names a sink twice; name each once.")
-        for sink in (*self.sinks, self.rejects):
-            if sink and _feeds(sink, self.source):
-                raise InvalidSettingError(f"--source {self.source} would read what is written to {sink}; give another.")
+        self._check_places()
         if self.late not in LATE_RULES:
             raise InvalidSettingError(f"--late is {self.late!r}; it takes {', '.join(LATE_RULES)}.")
         if self.start_from not in STARTS_FROM:
@@ -90,28 +87,19 @@ class StreamSettings:
             if not low <= value <= high:
                 raise InvalidSettingError(f"--{name} is {value:g}; it takes a number from {low:g} to {high:g}.")
 
-
-def _feeds(sink: str, source: str) -> bool:
-    """Whether the source reads what the sink gets: the folder itself, or one of its tables or topics.
-
-    >>> _feeds("kafka://a:9092/crowd", "kafka://a:9092/crowd.scores"), _feeds("out/", "./out"), _feeds("out", "in")
-    (True, True, False)
-    """
-    (hosts, place), (read_hosts, read) = _parts(sink), _parts(source)
-    return bool(hosts & read_hosts) and read in {place, *(f"{place}{sign}{name}" for sign in "./" for name in TABLES)}
-
-
-def _parts(text: str) -> tuple[frozenset[str], str]:
-    """Where an address leads: its hosts, none for a folder of this machine, and what is named there.
-
-    >>> hosts, name = _parts("kafka://b:1,a:1/crowd?x=y")
-    >>> sorted(hosts), name
-    (['kafka://a:1', 'kafka://b:1'], 'crowd')
-    """
-    text = text.removeprefix("file://")
-    if not is_local(text):
-        scheme, _, rest = text.partition("?")[0].partition("://")
-        hosts, _, name = rest.rstrip("/").partition("/")
-        return frozenset(f"{scheme}://{one}" for one in hosts.split(",")), name
-    is_pattern = any(sign in text for sign in "*?[") and not os.path.exists(text)
-    return frozenset([""]), os.path.realpath(os.path.dirname(text) if is_pattern else text)
+    def _check_places(self) -> None:
+        """Refuses a stream that would read what it writes, or write two things to one folder."""
+        sinks = [sink for sink in (*self.sinks, self.rejects) if sink]
+        for sink in sinks:
+            if feeds(sink, self.source):
+                raise InvalidSettingError(
+                    f"--source {shown(self.source)} would read what is written to {shown(sink)}; give another."
+                )
+            if is_same(sink, self.control):
+                raise InvalidSettingError(f"--control {self.control} is a sink too; give it a folder of its own.")
+        if any(is_same(one, other) for one, other in combinations(sinks, 2)):
+            raise InvalidSettingError("Two of --sink and --rejects are one folder; give each one of its own.")
+        if reads_control(self.source, self.control):
+            raise InvalidSettingError(
+                f"--source {self.source} would read what is in --control {self.control}; give it a folder of its own."
+            )

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import threading
 import time
@@ -13,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 import apache_beam as beam
+import grpc
 
 from pipelines.errors import RunError
 from pipelines.prior import read_prior_skills
@@ -26,10 +26,10 @@ from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
 from pipelines.streaming.control import Control, held, owned
-from pipelines.streaming.ending import ENDED, end_job, name_job, state_of
+from pipelines.streaming.ending import ENDED, Job, name_job
 from pipelines.streaming.envelopes import DRAIN, Marker
-from pipelines.streaming.prism import prism_server
-from pipelines.streaming.runner_flags import runs_on_flink, with_streaming_flags
+from pipelines.streaming.prism import prism_of, prism_server
+from pipelines.streaming.runner_flags import runs_on_flink, runs_on_prism, with_streaming_flags
 from pipelines.streaming.settings import StreamSettings
 from pipelines.streaming.skill_keeping import SkillRules
 from pipelines.streaming.tracking import TrackRules
@@ -51,8 +51,10 @@ def run(
     """
     control, given = Control(settings.control), with_streaming_flags(_with_runner(beam_args))
     with held(control):
+        check_addresses(settings)
+        prism = prism_of(given)
         plan = plan_of(settings)
-        with owned(control, outlived="--runner=PrismRunner" not in given), prism_server(given) as flags:
+        with owned(control, outlived=not runs_on_prism(given)), prism_server(given, prism) as flags:
             return _supervised(plan, flags, watch, begun)
 
 
@@ -64,28 +66,41 @@ def _supervised(
     pipeline = beam.Pipeline(options=options)
     build(pipeline, plan)
     with _signals() as asked:
-        result = pipeline.run()
+        _hush(grpc.RpcError)
+        job = Job(pipeline.run(), options, runs_on_flink(flags), runs_on_prism(flags))
         if begun is not None:
             begun()
         try:
-            if not _watch(result, plan.control, watch, asked):
+            if not _watch(job, plan.control, watch, asked):
                 return {**(plan.control.status() or {}), "ended": "stopped"}
-            return {**_drained(result, plan, watch), "ended": "drained"}
+            return {**_drained(job, plan, watch), "ended": "drained"}
         finally:
-            _hush()
-            end_job(result, options, on_flink=runs_on_flink(flags))
+            _hush(BaseException)
+            job.end()
 
 
-def _hush() -> None:
-    """What Beam's threads say when their runner goes is nobody's concern any more."""
-    if not os.environ.get("CROWDBEAM_DEBUG"):
-        threading.excepthook = lambda _: None
+def _hush(kind: type[BaseException]) -> None:
+    """Has Beam's threads say nothing of such errors: that the runner is gone is told once, in a sentence."""
+    if os.environ.get("CROWDBEAM_DEBUG"):
+        return
+
+    def told(args: threading.ExceptHookArgs) -> None:
+        if not issubclass(args.exc_type, kind):
+            threading.__excepthook__(args)
+
+    threading.excepthook = told
+
+
+def check_addresses(settings: StreamSettings) -> None:
+    """Raises an error when the source is not there, or a sink's address cannot be read; nothing is made."""
+    for text in filter(None, (*settings.sinks, settings.rejects)):
+        sink_of(text)
+    source_of(settings).check()
 
 
 def plan_of(settings: StreamSettings) -> StreamPlan:
-    """All that the stream needs to know; source and sinks are asked whether they are there."""
+    """All that the stream needs to know; the control folder and the sinks are made where they are missing."""
     source = source_of(settings)
-    source.check()
     prior = read_prior_skills(settings.prior_skills)
     control = Control(settings.control)
     sinks = tuple(_sink(f"Sink{number}", text, settings) for number, text in enumerate(settings.sinks))
@@ -128,13 +143,10 @@ def _described(settings: StreamSettings) -> dict[str, Any]:
 
 
 def _with_runner(beam_args: Sequence[str]) -> list[str]:
-    """Beam's arguments, with a runner: Prism, where none is given, and the one on the path if there is one."""
+    """Beam's arguments, with a runner: Prism, where none is given."""
     args = list(beam_args)
     if not any(arg.partition("=")[0] == "--runner" for arg in args):
         args.append("--runner=PrismRunner")
-    prism = shutil.which("prism")
-    if prism and "--runner=PrismRunner" in args and not any(arg.startswith("--prism_location") for arg in args):
-        args.append(f"--prism_location={prism}")
     return args
 
 
@@ -158,15 +170,15 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _watch(result: Any, control: Control, watch: Watcher, asked: threading.Event) -> bool:
+def _watch(job: Job, control: Control, watch: Watcher, asked: threading.Event) -> bool:
     """Returns when the stream is to end: True when it was asked to, False when its job was stopped at a savepoint."""
     while not asked.wait(_PAUSE_S):
-        state = state_of(result)
+        state = job.state()
         if state == "DONE":
             return False
         if state in ENDED:
             raise RunError(
-                f"The Beam job ended as {state}; what was written so far stays. {_why(result)} "
+                f"The Beam job ended as {state}; what was written so far stays. {_why(job.result)} "
                 "Where its runner keeps checkpoints, give the last one's path to --savepoint_path to go on from there."
             )
         if any(marker.kind == DRAIN for marker in control.requests()):
@@ -183,7 +195,7 @@ def _why(result: Any) -> str:
     return " ".join(last.splitlines()[-1:])[:300]
 
 
-def _drained(result: Any, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
+def _drained(job: Job, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
     """Asks the stream to stop reading and to answer all it has read, and waits for that."""
     control = plan.control
     marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
@@ -195,7 +207,7 @@ def _drained(result: Any, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
         progress = (n_finished, status.get("at_s"))
         if progress != seen:
             until, seen = time.monotonic() + PATIENCE_S, progress
-        if state_of(result) in ENDED or time.monotonic() > until:
+        if job.state() in ENDED or time.monotonic() > until:
             raise RunError("The stream could not answer everything it had read before it ended; start it again.")
         time.sleep(_PAUSE_S)
         watch(status)

@@ -24,6 +24,7 @@ from pipelines.sinks.targets import sink_of
         ("file:///data/a", IntervalFolder("/data/a")),
         ("gs://bucket/a", IntervalFolder("gs://bucket/a")),
         ("kafka", IntervalFolder("kafka")),
+        ("a:b", IntervalFolder("a:b")),
     ],
 )
 def test_a_text_names_a_target(text, expected):
@@ -45,6 +46,12 @@ def test_a_text_names_a_target(text, expected):
         ("postgres://me@h", "names no database"),
         ("postgres://me:hush@h/d", "set PGPASSWORD"),
         ("postgres://[h/d", "cannot be read"),
+        ("duckdb:x.duckdb", "is an address of duckdb, which takes finished runs and no stream: `crowdbeam load`"),
+        ("DuckDB:///x.duckdb", "`crowdbeam nightly` write there. Give a folder, kafka:// or postgres://."),
+        ("iceberg://catalog/crowd", "is an address of iceberg"),
+        ("bigquery:project/crowd", "is an address of bigquery"),
+        ("kafka:h:9092/p", "begins with kafka: and no //; the form is kafka://HOST:PORT/PREFIX."),
+        ("postgres:me:hush@h/d", "the form is postgres://USER@HOST:PORT/DATABASE."),
     ],
 )
 def test_what_cannot_be_used_is_told_in_a_sentence_without_secrets(text, said):

@@ -44,6 +44,15 @@ def test_a_password_in_the_url_is_refused_and_not_repeated():
     assert "hush" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["kafka://a:9092/labels?sasl.password=hush", "kafka://a/labels?sasl.password=hush", "kafka://a:9092?x=hush"]
+)
+def test_settings_in_the_url_are_refused_and_not_repeated(url):
+    with pytest.raises(InvalidSettingError, match="--kafka-properties FILE") as told:
+        kafka_source_of(url)
+    assert "hush" not in str(told.value)
+
+
 def test_properties_come_from_a_file_and_stay_out_of_sight(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("# remark\n! remark\n\nsecurity.protocol = SASL_SSL\nsasl.password=a=b #c\n", "utf-8")

@@ -27,6 +27,11 @@ def folder(tmp_path_factory):
         (("--source", "out/scores/*.jsonl", "--sink", "./out"), "would read what is written to ./out"),
         (("--source", "kafka://a:1,b:1/t", "--sink", "kafka://b:1/t"), "would read what is written to kafka://b:1/t"),
         (("--source", "kafka://a:1/t.scores", "--sink", "kafka://a:1/t?x=y"), "would read what is written to"),
+        (("+", "--sink", "{}/labels/out"), "would read what is written to"),
+        (("+", "--sink", "duckdb:x.duckdb"), "is an address of duckdb, which takes finished runs"),
+        (("+", "--rejects", "./sink"), "Two of --sink and --rejects are one folder; give each one of its own."),
+        (("+", "--control", "{}/labels"), "would read what is in --control"),
+        (("+", "--control", "sink/"), "--control sink/ is a sink too; give it a folder of its own."),
         (("+", "--message-format", "xml"), "--message-format is 'xml'; it takes json, avro."),
         (("+", "--columns", "item=task"), "--columns"),
         (("+", "--time-unit", "h"), "--time-unit is 'h'; it takes"),
@@ -61,6 +66,8 @@ def test_bad_settings_are_refused_with_one_sentence_before_anything_runs(
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "tmp").mkdir()
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "prism").touch(0o755)  # whether the machine has one makes no difference
+    monkeypatch.setenv("PATH", str(tmp_path))
     start = ("--source", "{}/labels", "--sink", "sink") if words[:1] == ("+",) else ()
     told = [word.replace("{}", str(folder)) for word in (*start, *words) if word != "+"]
     if words[:1] == ("+",) and "--sink" in words:

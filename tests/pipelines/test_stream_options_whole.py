@@ -185,10 +185,10 @@ def whole_runs(prism, folder, tmp_path_factory):
         more = ("--rejects", place / "rejects") if name == "json" else ()
         process = stream_process(prism, folder, place, *words, *more, "--control", place / "control")
         settled_enough(process, place / "control")
-        assert run_command("stream", "stop", "--control", place / "control").code == 0
+        stopped = run_command("stream", "stop", "--control", place / "control", *words[:1])
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-        runs[name] = (out, err, place)
+        runs[name] = (out, err, place, stopped, process.pid)
     return runs
 
 
@@ -208,6 +208,15 @@ def test_option_changes_a_whole_stream(option, whole_runs):
     ON_PRISM[option](whole_runs)
 
 
+def test_whoever_stops_a_stream_is_told_that_it_was_asked(whole_runs):
+    told = {name: stopped for name, (*_, stopped, _) in whole_runs.items()}
+    assert {(stopped.code, stopped.err) for stopped in told.values()} == {(0, "")}
+    pid = whole_runs["plain"][-1]
+    sentence = f"The stream (process {pid}) has been asked to end; it answers all it has read first.\n"
+    assert (told["plain"].out, told["quiet"].out) == (sentence, "")
+    assert json.loads(told["json"].out)["process"] == whole_runs["json"][-1]
+
+
 @case(ON_PRISM, "--sink")
 def _(runs):
     tasks = {row["task"] for row in read_intervals(str(runs["plain"][2] / "sink"), "scores").to_pylist()}
@@ -225,7 +234,7 @@ def _(runs):
 
 @case(ON_PRISM, "--control")
 def _(runs):
-    for _, _, place in runs.values():
+    for _, _, place, *_ in runs.values():
         assert json.loads((place / "control" / "stream.json").read_text("utf-8"))["control"] == str(place / "control")
 
 

@@ -18,6 +18,7 @@ from pipelines.terminal import (
     show_progress,
     shown,
     stage_of,
+    stream_summary,
 )
 
 
@@ -123,3 +124,19 @@ def test_a_stream_that_has_read_nothing_yet_is_starting(status):
     line = StreamLine(clock=lambda: 7.0)
     line.see(status)
     assert line.text() == "starting  0 s"
+
+
+def test_a_stream_says_why_when_everything_it_read_was_rejected():
+    counts = {
+        "events_read": 5,
+        "events_rejected": 5,
+        "events_rejected.missing-task": 3,
+        "events_rejected.missing-op": 2,
+    }
+    status = {"events": 0, "lag": {}, "model_version": 0, "counts": counts}
+    line = StreamLine(clock=lambda: 7.0)
+    line.see(status)
+    assert line.text() == "0 events  0 waiting  model 0  all 5 rejected: missing-task  0 s"
+    assert stream_summary(status) == (
+        "Nothing was answered: everything read was rejected, 5 in all, of which 3 as missing-task."
+    )

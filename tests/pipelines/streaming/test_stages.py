@@ -93,6 +93,14 @@ def test_a_request_to_end_waits_for_the_model_it_names():
     assert [name for name, _ in answering(pack_skills(skills(2, ann=1.0)))] == [DRAINED]
 
 
+def test_a_request_to_end_without_a_model_does_not_wait_for_one():
+    """No event was counted: what was sent is only how far the readers are, and that waits for a model."""
+    answering = Answering()
+    assert answering(seal(0, 1, CLOCK)) == []
+    ((name, data),) = answering(pack_marker(Marker(DRAIN, "d", sent=2)))
+    assert (name, unpack_marker(data).sent) == (DRAINED, 0)
+
+
 def test_labels_that_the_model_knows_already_are_answered_at_once():
     """They arrive late on their way, and no other model need follow."""
     answering = Answering()

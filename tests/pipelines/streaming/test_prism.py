@@ -1,0 +1,87 @@
+"""Where Prism is looked for; that it runs streams is shown in tests/engines."""
+
+import os
+from pathlib import Path
+
+import pytest
+from apache_beam.version import __version__ as beam_version
+from command_line import run_command
+
+from pipelines.errors import InvalidSettingError
+from pipelines.streaming import prism
+from pipelines.streaming.prism import prism_of
+
+ON_PRISM = "--runner=PrismRunner"
+
+
+def program(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n", "utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """A machine without a Prism: what is on the PATH, in the caches of engines and in Beam's is ours alone."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("CROWDBEAM_ENGINES", str(tmp_path / "engines"))
+    monkeypatch.setattr(prism, "__file__", str(tmp_path / "clone" / "pipelines" / "streaming" / "prism.py"))
+    monkeypatch.setattr(prism.PrismJobServer, "BIN_CACHE", str(tmp_path / "beam"))
+    return tmp_path
+
+
+def test_prism_is_found_in_one_place_after_the_other(nowhere):
+    fetched = f"prism-v{beam_version}/prism"
+    places = [
+        nowhere / "beam" / f"apache_beam-v{beam_version}-prism-linux-amd64",
+        nowhere / "clone" / ".cache" / "engines" / fetched,
+        nowhere / "engines" / fetched,
+        nowhere / "bin" / "prism",
+    ]
+    for place in places:
+        made = program(place)
+        assert prism_of([ON_PRISM]) == made, "each goes before those that are there already"
+    own = program(nowhere / "own")
+    assert prism_of([ON_PRISM, f"--prism_location={own}"]) == own
+
+
+def test_without_a_prism_the_ways_to_one_are_told(nowhere):
+    with pytest.raises(InvalidSettingError, match="There is no Prism") as told:
+        prism_of([ON_PRISM])
+    assert all(way in str(told.value) for way in ("`make engines`", "PATH", "--prism_location"))
+
+
+def test_a_stream_without_a_prism_is_refused_before_anything_is_made(nowhere):
+    (nowhere / "in").mkdir()
+    done = run_command(
+        "stream", "--source", nowhere / "in", "--sink", nowhere / "out", "--control", nowhere / "control"
+    )
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert done.err.startswith("crowdbeam: There is no Prism")
+    assert [path.name for path in nowhere.iterdir()] == ["in"]
+
+
+def test_a_prism_of_another_version_is_left_alone(nowhere):
+    program(nowhere / "engines" / "prism-v2.1.0" / "prism")
+    with pytest.raises(InvalidSettingError, match="There is no Prism"):
+        prism_of([ON_PRISM])
+
+
+@pytest.mark.parametrize("place", ["missing", "folder", "file"])
+def test_a_location_that_is_no_program_is_refused(place, nowhere):
+    (nowhere / "folder").mkdir()
+    (nowhere / "file").touch()
+    with pytest.raises(InvalidSettingError, match="is no program"):
+        prism_of([ON_PRISM, f"--prism_location={nowhere / place}"])
+
+
+def test_an_address_from_which_nothing_can_be_fetched_is_refused(nowhere):
+    with pytest.raises(InvalidSettingError, match="cannot be fetched"):
+        prism_of([ON_PRISM, "--prism_location=https://127.0.0.1:9/prism.zip"])
+
+
+def test_no_prism_is_started_for_another_runner_or_where_one_runs(nowhere):
+    assert prism_of(["--runner=PortableRunner", "--job_endpoint=localhost:8099"]) == ""
+    assert prism_of([ON_PRISM, "--job_endpoint=localhost:8073"]) == ""
+    assert not Path(os.environ["CROWDBEAM_ENGINES"]).exists()
