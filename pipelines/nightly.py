@@ -87,7 +87,7 @@ def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[W
     for warehouse in warehouses:  # they make what is missing: after a look at the inputs
         warehouse.check()
         _refuse_another_ledger(warehouse, ledger.version.ledger if ledger.version else "")
-    known_to = [one.last_version(ledger.version.ledger) for one in warehouses] if ledger.version else []
+    known_to = [one.last_run(ledger.version.ledger).version for one in warehouses] if ledger.version else []
     inputs = known_inputs(ledger)
     checksums = {file: file.checksum or checksum_of(file.path) for file in plan.files}
     known = {file: inputs[one] for file, one in checksums.items() if one in inputs}

@@ -100,7 +100,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
 def _refuse_gap(warehouse: "Warehouse", run: "LoadedRun") -> None:
     """A run that holds what changed is of use only where the version before it was loaded."""
-    last = run.version if run.whole else warehouse.last_version(run.ledger)
+    last = run.version if run.whole else warehouse.last_run(run.ledger).version
     if last < run.version - 1:
         raise InvalidSettingError(
             f"{warehouse} holds version {last} of ledger {run.ledger}, and {run.path} what changed from version "

@@ -4,10 +4,12 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pipelines.errors import InputError, RunError
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.versions import WHOLE, LedgerFolder, Version, name_of
 from pipelines.ledger.whole import write_whole
-from pipelines.sinks.warehouse import LoadedRun, Warehouse
+from pipelines.sinks.loads import runs_before
+from pipelines.sinks.warehouse import LastRun, LoadedRun, Warehouse
 
 
 def load_pending(folder: LedgerFolder, warehouses: Sequence[Warehouse]) -> dict[str, dict[str, int]]:
@@ -17,10 +19,11 @@ def load_pending(folder: LedgerFolder, warehouses: Sequence[Warehouse]) -> dict[
 
 
 def _load(folder: LedgerFolder, version: Version, warehouse: Warehouse) -> dict[str, int]:
-    last = warehouse.last_version(version.ledger)
+    last = warehouse.last_run(version.ledger)
     chain = _chain(folder, version, last)
     written: dict[str, int] = {}
     if chain is None:
+        _refuse_older(version, last)
         with_everything = folder.at("runs", f"{name_of(version.number)}{WHOLE}")
         run = LoadedRun(with_everything, version.run_id, version.number, True, version.ledger)
         try:
@@ -35,21 +38,40 @@ def _load(folder: LedgerFolder, version: Version, warehouse: Warehouse) -> dict[
     return written
 
 
-def _chain(folder: LedgerFolder, version: Version, last: int) -> list[Version] | None:
-    """The versions whose runs lead from `last` to `version`; None when they do not, or are no longer kept."""
-    found = []
+def _refuse_older(version: Version, last: LastRun) -> None:
+    """A warehouse drops what is not newer than its last run, so that everything cannot be loaded anew."""
+    if version.number <= last.version:
+        raise RunError(
+            f"It holds version {last.version} of the ledger, which is not one of those that led to version "
+            f"{version.number}, the one that holds: the ledger was restored from a copy. Run the next night with it as "
+            "--output: that gets a later number, and everything is loaded anew."
+        )
+
+
+def _chain(folder: LedgerFolder, version: Version, last: LastRun) -> list[Version] | None:
+    """The versions whose runs lead from `last` to `version`; None when they do not, or are no longer kept.
+
+    The numbers alone do not tell: a ledger that was restored from a copy gives them again.
+    """
+    found: list[Version] = []
     for one in _ancestors(folder, version):
-        if one.number == last:
-            break
-        if one.number < last or one.kind == "rollback":
+        if one.number == last.version:
+            return found[::-1] if one.run_id == last.run_id else None
+        if one.number < last.version or one.kind == "rollback":
             return None
         if one.run:
             found.append(one)
         if one.whole:
-            break
-        if one.parent == 0 or (one.parent != last and one.parent not in folder.numbers()):
-            return None
-    return found[::-1]
+            return found[::-1]
+    return found[::-1] if last.run_id in _runs_before(folder, one) else None
+
+
+def _runs_before(folder: LedgerFolder, version: Version) -> frozenset[str]:
+    """The runs that led to a version whose parent is no longer kept; none where that is not known."""
+    try:
+        return runs_before(folder.at(version.run)) if version.run else frozenset()
+    except InputError:
+        return frozenset()
 
 
 def _ancestors(folder: LedgerFolder, version: Version) -> Iterator[Version]:

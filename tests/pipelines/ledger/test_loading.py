@@ -10,20 +10,29 @@ from nights import bytes_of, crowd_nights, ledger_command, nightly, warehouse_ro
 from pipelines.errors import RunError
 from pipelines.ledger.loading import _chain
 from pipelines.ledger.versions import KeptFile, LedgerFolder, Version, name_of
+from pipelines.run_folder import FORMAT_VERSION
 from pipelines.sinks.duckdb import DuckDbWarehouse
+from pipelines.sinks.loads import AFTER
+from pipelines.sinks.warehouse import LastRun
 
 NOTHING = KeptFile("", 0, "")
 
 
 def versions(folder, *made):
-    """A ledger of (number, parent, kind), written N, W (whole), C (compact), R (rollback); the last is returned."""
+    """A ledger of (number, parent, kind), written N, W (whole), C (compact), R (rollback); the last is returned.
+
+    The run of version n has the id run-n; of a night its manifest tells that it follows run-(parent).
+    """
     ledger = LedgerFolder(str(folder))
     for number, parent, kind in made:
         name = {"N": "night", "W": "night", "C": "compact", "R": "rollback"}[kind]
         run = f"runs/{number}" if kind in "NW" else ""
-        version = Version(1, "id", number, parent, name, "run", 0, 1, (), NOTHING, NOTHING, NOTHING, 0, {}, 0)
+        version = Version(1, "id", number, parent, name, f"run-{number}", 0, 1, (), NOTHING, NOTHING, NOTHING, 0, {}, 0)
         found = asdict(version) | {"whole": kind == "W", "run": run}
         ledger.write(f"versions/{name_of(number)}.json", json.dumps(found).encode())
+        if run:
+            manifest = {"format_version": FORMAT_VERSION, "settings": {AFTER: json.dumps([f"run-{parent}"])}}
+            ledger.write(f"{run}/manifest.json", json.dumps(manifest).encode())
     return ledger, ledger.version(made[-1][0])
 
 
@@ -46,7 +55,7 @@ PLAIN = ((1, 0, "W"), (2, 1, "N"), (3, 2, "N"))
         ((*PLAIN, (4, 3, "C")), 3, []),
         ((*PLAIN, (4, 3, "C")), 2, [3]),
         ((*PLAIN, (4, 3, "C"), (5, 4, "N")), 3, [5]),
-        (((4, 3, "C"), (5, 4, "N")), 3, [5]),
+        (((4, 3, "C"), (5, 4, "N")), 3, None),  # nor is it known here what was compacted
         (((5, 4, "N"),), 3, None),  # what version 4 was is not known any more
         ((*PLAIN, (4, 1, "R")), 3, None),
         ((*PLAIN, (4, 1, "R")), 4, []),
@@ -60,8 +69,32 @@ PLAIN = ((1, 0, "W"), (2, 1, "N"), (3, 2, "N"))
 )
 def test_the_runs_that_lead_to_the_version_that_holds(tmp_path, made, last, expected):
     ledger, version = versions(tmp_path, *made)
-    found = _chain(ledger, version, last)
+    found = _chain(ledger, version, LastRun(last, f"run-{last}" if last else ""))
     assert (None if found is None else [one.number for one in found]) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "last", "expected"),
+    [
+        (PLAIN, 3, None),
+        (PLAIN, 2, None),
+        (PLAIN[1:], 1, None),  # the version before is no longer kept, but its run is known
+        ((*PLAIN, (4, 3, "C")), 3, None),
+        ((*PLAIN, (4, 3, "W")), 3, [4]),
+        ((*PLAIN, (4, 3, "W")), 4, None),
+    ],
+)
+def test_another_run_of_the_same_number_leads_nowhere(tmp_path, made, last, expected):
+    ledger, version = versions(tmp_path, *made)
+    found = _chain(ledger, version, LastRun(last, "of a ledger that was lost"))
+    assert (None if found is None else [one.number for one in found]) == expected
+
+
+@pytest.mark.parametrize("text", ["{}", "{", '{"format_version": 2, "settings": {"ledger_after": "7"}}'])
+def test_a_run_that_does_not_tell_what_it_follows_leads_nowhere(tmp_path, text):
+    ledger, version = versions(tmp_path, *PLAIN[1:])
+    ledger.write("runs/2/manifest.json", text.encode())
+    assert _chain(ledger, version, LastRun(1, "run-1")) is None
 
 
 @pytest.fixture
