@@ -70,12 +70,13 @@ def run(settings: NightSettings) -> NightResult:
             folder.sweep()
         if result.held:
             return result
-        result = replace(result, loaded=load_pending(folder, warehouses))
+        loads = load_pending(folder, warehouses)
+        result = replace(result, loaded=loads.rows)
         if result.manifest is None and any(result.loaded.values()):
             result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
     if settings.lineage and result.manifest is not None:
-        places = [str(warehouse) for warehouse in warehouses]
-        write_lineage(settings.lineage, lineage_event(result.manifest, outputs=places, job_name="nightly"))
+        write_lineage(settings.lineage, lineage_event(result.manifest, outputs=list(loads.rows), job_name="nightly"))
+    loads.raise_failures()
     return result
 
 
