@@ -35,6 +35,7 @@ SCHEMA = "main"
 _TYPES = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.float64(): "DOUBLE"}
 _TYPES |= {pa.bool_(): "BOOLEAN", pa.map_(pa.string(), pa.float64()): "MAP(VARCHAR, DOUBLE)"}
 _PAUSE_S = 0.2
+_HELD = "Could not set lock"  # DuckDB's words, of a file that another process has open
 _ONE_AT_A_TIME = threading.Lock()  # the file's own lock keeps other processes out, but not other threads
 _Found = TypeVar("_Found")
 
@@ -118,7 +119,7 @@ class DuckDbWarehouse:
             try:
                 return duckdb().connect(self.path, read_only=read_only)
             except duckdb().IOException as error:
-                if "lock" not in str(error) or time.monotonic() - began > self.patience_s:
+                if _HELD not in str(error) or time.monotonic() - began > self.patience_s:
                     raise
             time.sleep(_PAUSE_S)
 
