@@ -60,6 +60,7 @@ def run(settings: NightSettings) -> NightResult:
     for warehouse in warehouses:
         refuse_inside(getattr(warehouse, "path", ""), settings.ledger)
     if settings.lineage:
+        refuse_inside(settings.lineage, settings.ledger, "--lineage")
         check_lineage(settings.lineage)
     prior_files(settings.batch.prior_skills)
     folder = LedgerFolder(settings.ledger)
