@@ -106,12 +106,12 @@ def _chain(folder: LedgerFolder, version: Version, last: LastRun) -> list[Versio
     return found[::-1] if last.run_id in _runs_before(folder, one) else None
 
 
-def _runs_before(folder: LedgerFolder, version: Version) -> frozenset[str]:
+def _runs_before(folder: LedgerFolder, version: Version) -> tuple[str, ...]:
     """The runs that led to a version whose parent is no longer kept; none where that is not known."""
     try:
-        return runs_before(folder.at(version.run)) if version.run else frozenset()
+        return runs_before(folder.at(version.run)) if version.run else ()
     except InputError:
-        return frozenset()
+        return ()
 
 
 def _ancestors(folder: LedgerFolder, version: Version) -> Iterator[Version]:

@@ -60,15 +60,15 @@ def loaded_run_of(folder: str) -> LoadedRun:
         raise InputError(f"The manifest of {folder} does not say which run it is: {error}.") from error
 
 
-def runs_before(folder: str) -> frozenset[str]:
+def runs_before(folder: str) -> tuple[str, ...]:
     """The ids of the runs to which the night's run in `folder` adds what changed; raises `InputError` without it.
 
-    They are that of the version before it, and, if that is a compaction, those of what was compacted. Manifests of
-    earlier versions of crowdbeam tell none.
+    They are that of the version before it, and, if that is a compaction, those of what was compacted: the last one was
+    a night's. Manifests of earlier versions of crowdbeam tell none.
     """
     text = read_manifest(folder).get("settings", {}).get(AFTER, "[]")
     try:
-        return frozenset(map(str, json.loads(text)))
+        return tuple(map(str, json.loads(text)))
     except (TypeError, ValueError) as error:
         raise InputError(f"The manifest of {folder} does not say which runs are before it: {error}.") from error
 

@@ -7,6 +7,7 @@ from command_line import run_command
 from nights import ledger_command, nightly, rows_of, write_events
 from test_warehouses import WAREHOUSES
 
+from pipelines.ledger.versions import LedgerFolder
 from pipelines.run_tables import read_manifest
 
 KEYS = {"scores": "task", "skills": "worker", "edges": ("worker_a", "worker_b")}
@@ -119,6 +120,30 @@ def test_the_same_nights_after_a_restore_are_the_same_runs(ledger):
     assert run.code == 0, run.err
     assert "It was up to date." in run.out
     ledger.assert_same()
+
+
+def test_the_run_of_a_night_after_a_compaction_can_be_loaded_by_hand(ledger):
+    ledger.night("second", ("t2", "x", "b", 2), to=False)
+    ledger_command("compact", ledger.path)
+    ledger.night("fourth", ("t4", "x", "b", 4), to=False)
+    runs = [ledger.path / "runs" / f"{number:06d}" for number in (2, 4)]
+    refused = run_command("load", runs[1], "--to", ledger.place.address)
+    assert refused.code == 2
+    before, name = read_manifest(str(runs[0]))["run_id"], LedgerFolder(str(ledger.path)).existing().ledger
+    assert f"holds version 1 of ledger {name}, and {runs[1]} what changed after run {before}. " in refused.err
+    for run in runs:
+        assert run_command("load", run, "--to", ledger.place.address).code == 0
+    ledger.assert_same()
+
+
+def test_the_run_of_a_night_is_not_loaded_by_hand_after_another_of_the_number_before(ledger):
+    ledger.night("lost", ("lost", "x", "a", 2))
+    ledger.restore()
+    ledger.night("other", ("new", "y", "a", 2), to=False)
+    ledger.night("third", ("t3", "x", "b", 3), to=False)
+    refused = run_command("load", ledger.path / "runs" / "000003", "--to", ledger.place.address)
+    assert refused.code == 2
+    assert "bring the warehouse up to date by crowdbeam nightly" in refused.err
 
 
 def test_a_warehouse_that_follows_gets_what_changed_though_one_version_is_kept(ledger):
