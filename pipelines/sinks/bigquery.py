@@ -18,7 +18,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud import bigquery
 from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError
+from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError, first_line
 from pipelines.sinks.bigquery_jobs import JobFailedError
 from pipelines.sinks.bigquery_loading import Loading, parameters, parameters_of
 from pipelines.sinks.bigquery_tables import columns_of, place_of, there_sql
@@ -142,8 +142,7 @@ class BigQueryWarehouse:
         try:
             yield
         except _ERRORS as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise kind(f"{self} {failure}: {first}. {advice}".rstrip()) from None
+            raise kind(f"{self} {failure}: {first_line(error)}. {advice}".rstrip()) from None
 
 
 def _nullable(column: bigquery.SchemaField) -> bigquery.SchemaField:

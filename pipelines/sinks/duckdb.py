@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 import schemas
-from pipelines.errors import InvalidSettingError, RunError
+from pipelines.errors import InvalidSettingError, RunError, first_line
 from pipelines.sinks.loads import (
     APPENDED,
     CURRENT,
@@ -70,7 +70,7 @@ class DuckDbWarehouse:
         try:
             self._connected(self._make_tables)
         except duckdb().Error as error:
-            raise InvalidSettingError(f"{self} cannot be used: {_first_line(error)}.") from error
+            raise InvalidSettingError(f"{self} cannot be used: {first_line(error)}.") from error
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded: of its highest version."""
@@ -87,7 +87,7 @@ class DuckDbWarehouse:
             return self._connected(lambda connection: self._load(connection, tables))
         except duckdb().Error as error:
             raise RunError(
-                f"{self} did not take run {run.run_id}: {_first_line(error)}. Load it again: a run is loaded "
+                f"{self} did not take run {run.run_id}: {first_line(error)}. Load it again: a run is loaded "
                 "wholly or not at all, and never twice."
             ) from error
 
@@ -100,7 +100,7 @@ class DuckDbWarehouse:
         except duckdb().CatalogException:
             return nothing
         except duckdb().Error as error:
-            raise RunError(f"{self} does not tell which runs it holds: {_first_line(error)}.") from error
+            raise RunError(f"{self} does not tell which runs it holds: {first_line(error)}.") from error
 
     def _runs(self, connection: Any) -> RunsTable:
         return RunsTable(place_of(self.schema, RUNS), partial(_rows, connection), "?")
@@ -198,7 +198,3 @@ def _rows(connection: Any, sql: str, values: Sequence[Any] = ()) -> list[tuple[A
     """Runs a statement to its end; gives its rows, or how many it changed."""
     found: list[tuple[Any, ...]] = connection.execute(sql, list(values)).fetchall()
     return found
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipelines.errors import CrowdbeamError, InvalidSettingError
+from pipelines.errors import CrowdbeamError, InvalidSettingError, first_line
 from pipelines.sinks.loads import TABLES, table_doc, table_schema
 
 _CLIENT_ERRORS = (
@@ -53,8 +53,7 @@ def told(
     try:
         yield
     except (*_CLIENT_ERRORS, *also) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        shown = re.sub(r"//[^/@\s]*@", "//***@", first)
+        shown = re.sub(r"//[^/@\s]*@", "//***@", first_line(error))
         for secret in secrets:
             shown = shown.replace(secret, "***")
         sentence = f"{failure}: {shown}. {advice}".rstrip()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import schemas
-from pipelines.errors import InvalidSettingError, RunError
+from pipelines.errors import InvalidSettingError, RunError, first_line
 from pipelines.sinks.loads import (
     APPENDED,
     CURRENT,
@@ -21,7 +21,7 @@ from pipelines.sinks.loads import (
     table_doc,
     table_schema,
 )
-from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, first_line, psycopg
+from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, psycopg
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
 from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, waiting
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, first_line
 from pipelines.sources.warehouse_addresses import WarehouseAddress
-from pipelines.sources.warehouse_rows import first_line, missing_package, no_table
+from pipelines.sources.warehouse_rows import missing_package, no_table
 
 _Told: TypeAlias = Callable[[], AbstractContextManager[None]]  # errors of the client become sentences without secrets
 
