@@ -58,7 +58,7 @@ def run(settings: NightSettings) -> NightResult:
     progress.reset()
     warehouses = [warehouse_of(text) for text in settings.outputs]
     for warehouse in warehouses:
-        refuse_inside(getattr(warehouse, "path", ""), settings.ledger)
+        refuse_inside(warehouse.local_path, settings.ledger)
     if settings.lineage:
         refuse_inside(settings.lineage, settings.ledger, "--lineage")
         check_lineage(settings.lineage)

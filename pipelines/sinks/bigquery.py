@@ -56,6 +56,11 @@ class BigQueryWarehouse:
         where = f"?location={self.location}" if self.location else ""
         return f"bigquery://{self.project}/{self.dataset}{where}"
 
+    @property
+    def local_path(self) -> str:
+        """Nothing: it is no file."""
+        return ""
+
     def check(self) -> None:
         """Makes what is missing of the dataset, the tables and their columns."""
         with self._told("cannot be used", InvalidSettingError), self._client() as client:

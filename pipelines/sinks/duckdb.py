@@ -62,6 +62,11 @@ class DuckDbWarehouse:
     def __str__(self) -> str:
         return f"duckdb:{self.path}" + ("" if self.schema == SCHEMA else f"?schema={self.schema}")
 
+    @property
+    def local_path(self) -> str:
+        """The file."""
+        return self.path
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         folder = os.path.dirname(os.path.abspath(self.path))

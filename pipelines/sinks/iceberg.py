@@ -62,6 +62,11 @@ class IcebergWarehouse:
                 f"{self} names no catalog or no namespace; the form is iceberg://CATALOG/NAMESPACE."
             )
 
+    @property
+    def local_path(self) -> str:
+        """Nothing: it is no file."""
+        return ""
+
     def check(self) -> None:
         """Opens the catalog and makes what is missing of the tables."""
         with (

@@ -54,6 +54,11 @@ class PostgresWarehouse:
             return self.dsn
         return f"{self.dsn}{'&' if '?' in self.dsn else '?'}schema={self.schema}"
 
+    @property
+    def local_path(self) -> str:
+        """Nothing: it is no file."""
+        return ""
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         pg = psycopg()

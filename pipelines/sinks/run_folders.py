@@ -59,6 +59,11 @@ class FolderWarehouse:
     def __str__(self) -> str:
         return self.path + ("" if self.format == "parquet" else f"?format={self.format}")
 
+    @property
+    def local_path(self) -> str:
+        """The folder."""
+        return self.path
+
     def check(self) -> None:
         """Makes the folder; raises `InvalidSettingError` when it cannot be written, or is itself a run."""
         if advice := missing_extra(self.path):

@@ -51,6 +51,10 @@ class LastRun(NamedTuple):
 class Warehouse(Protocol):
     """A place where runs are loaded; it holds settings and no connection."""
 
+    @property
+    def local_path(self) -> str:
+        """The file or folder that it is, which may be on this machine; empty: it is none."""
+
     def check(self) -> None:
         """Raises `InvalidSettingError` when the warehouse cannot be reached or used; makes what is missing."""
 
