@@ -21,3 +21,12 @@ class InputError(CrowdbeamError):
 
 class RunError(CrowdbeamError):
     """A run that began and did not finish; the output folder holds no new result."""
+
+
+def first_line(error: BaseException) -> str:
+    r"""What a client or a server said, the first line of it, without the full stop.
+
+    >>> first_line(OSError("No such table.\nLine 1: SELECT"))
+    'No such table'
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

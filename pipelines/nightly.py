@@ -58,8 +58,9 @@ def run(settings: NightSettings) -> NightResult:
     progress.reset()
     warehouses = [warehouse_of(text) for text in settings.outputs]
     for warehouse in warehouses:
-        refuse_inside(getattr(warehouse, "path", ""), settings.ledger)
+        refuse_inside(warehouse.local_path, settings.ledger)
     if settings.lineage:
+        refuse_inside(settings.lineage, settings.ledger, "--lineage")
         check_lineage(settings.lineage)
     prior_files(settings.batch.prior_skills)
     folder = LedgerFolder(settings.ledger)
@@ -70,12 +71,13 @@ def run(settings: NightSettings) -> NightResult:
             folder.sweep()
         if result.held:
             return result
-        result = replace(result, loaded=load_pending(folder, warehouses))
+        loads = load_pending(folder, warehouses)
+        result = replace(result, loaded=loads.rows)
         if result.manifest is None and any(result.loaded.values()):
             result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
     if settings.lineage and result.manifest is not None:
-        places = [str(warehouse) for warehouse in warehouses]
-        write_lineage(settings.lineage, lineage_event(result.manifest, outputs=places, job_name="nightly"))
+        write_lineage(settings.lineage, lineage_event(result.manifest, outputs=list(loads.rows), job_name="nightly"))
+    loads.raise_failures()
     return result
 
 
@@ -87,7 +89,7 @@ def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[W
     for warehouse in warehouses:  # they make what is missing: after a look at the inputs
         warehouse.check()
         _refuse_another_ledger(warehouse, ledger.version.ledger if ledger.version else "")
-    known_to = [one.last_version(ledger.version.ledger) for one in warehouses] if ledger.version else []
+    known_to = [one.last_run(ledger.version.ledger).version for one in warehouses] if ledger.version else []
     inputs = known_inputs(ledger)
     checksums = {file: file.checksum or checksum_of(file.path) for file in plan.files}
     known = {file: inputs[name] for file, one in checksums.items() if (name := known_as(file, one)) in inputs}

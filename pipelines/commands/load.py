@@ -99,12 +99,24 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
 
 def _refuse_gap(warehouse: "Warehouse", run: "LoadedRun") -> None:
-    """A run that holds what changed is of use only where the version before it was loaded."""
-    last = run.version if run.whole else warehouse.last_version(run.ledger)
-    if last < run.version - 1:
+    """A run that holds what changed is of use only where the run before it was loaded last."""
+    from pipelines.sinks.loads import runs_before
+
+    if run.whole:
+        return
+    last, before = warehouse.last_run(run.ledger), runs_before(run.path)
+    if last.version >= run.version or last.run_id in before:
+        return
+    holds = f"{warehouse} holds version {last.version} of ledger {run.ledger}, and {run.path} what changed"
+    if before:
         raise InvalidSettingError(
-            f"{warehouse} holds version {last} of ledger {run.ledger}, and {run.path} what changed from version "
-            f"{run.version - 1} to {run.version}. Load the runs between them first, in their order."
+            f"{holds} after run {before[-1]}. Load that run first, or bring the warehouse up to date by crowdbeam "
+            "nightly."
+        )
+    if last.version < run.version - 1:
+        raise InvalidSettingError(
+            f"{holds} from version {run.version - 1} to {run.version}. Load the runs between them first, in their "
+            "order."
         )
 
 

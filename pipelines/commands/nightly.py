@@ -25,8 +25,9 @@ examples:
   crowdbeam nightly labels/2026-11-18/*.parquet --ledger ledger --output postgresql://me@localhost:5432/crowd
   crowdbeam nightly tonight.csv --ledger ledger --output answers --task-ttl 30d --fail-if 'rejects-share>0.01'
 
-A night that is run again changes nothing: inputs are known by their content. A night that was killed leaves nothing,
-and warehouses that were away are brought up to date by the next run. crowdbeam ledger shows and mends ledgers.
+A night that is run again changes nothing: inputs are known by their content. A night that was killed leaves nothing.
+A warehouse that cannot be reached when the night begins stops it before anything is changed; one that goes away
+during it is brought up to date by the next run. crowdbeam ledger shows and mends ledgers.
 
 exit codes:
     0  done

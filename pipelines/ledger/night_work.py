@@ -41,10 +41,11 @@ from pipelines.ledger.versions import FORMAT_VERSION, PRIOR, KeptFile, KeptSegme
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files, read_prior_skills
 from pipelines.run_tables import read_table
-from pipelines.sinks.loads import LEDGER, VERSION, WHOLE
+from pipelines.sinks.loads import AFTER, LEDGER, VERSION, WHOLE
 from pipelines.solving import Solved
 
 _TOLD = ("time_unit", "task_ttl_us", "rescore", "warm_start", "keep", "lineage")
+_TELLING = ("time_unit", "task_ttl_us", "rescore", "warm_start")
 _LABELS_PER_SHARD, _MOST_SHARDS, _FEWEST_SHARDS = 1_280_000, 4096, 4
 
 
@@ -164,6 +165,7 @@ class NightWork:
         folder, number, last = self.ledger.folder, self._number, self.ledger.version
         name = name_of(number)
         pairs, workers = KeptCounts(solved.edges, solved.fit.skills).to_files()
+        kept = self._kept_settings(prior)
         together = {**inputs, **{known_as(*one): number for one in self.checksums.items()}}
         ledger = last.ledger if last else folder.new_id()
         return Version(
@@ -172,7 +174,7 @@ class NightWork:
             number,
             last.number if last else 0,
             "night",
-            run_id_of(ledger, number, sorted(self.checksums.values())),
+            run_id_of(ledger, number, self._made_of(kept)),
             time.time_ns() // 1000,
             self._shards,
             tuple(self._segments(shards)),
@@ -184,8 +186,22 @@ class NightWork:
             solved.edges.n_sampled,
             whole=self._is_whole,
             run=f"runs/{name}",
-            settings=self._kept_settings(prior),
+            settings=kept,
         )
+
+    def _made_of(self, kept: Mapping[str, str]) -> list[str]:
+        """What tells the night's run from others of its number: what was before, the inputs, the settings."""
+        last, settings = self.ledger.version, {key: getattr(self.settings, key) for key in _TELLING}
+        before = [last.run_id] if last else []
+        return [*before, *sorted(self.checksums.values()), json.dumps(settings | dict(kept))]
+
+    def _runs_before(self) -> Iterator[str]:
+        """The run of the version before, and, if that is a compaction, those of what was compacted."""
+        version = self.ledger.version
+        while version is not None:
+            yield version.run_id
+            is_known = version.kind == "compact" and version.parent in self.ledger.folder.numbers()
+            version = self.ledger.folder.version(version.parent) if is_known else None
 
     def _kept_settings(self, prior: Mapping[str, float]) -> dict[str, str]:
         """What other commands need to solve and score as this night did."""
@@ -210,8 +226,8 @@ class NightWork:
         settings = self.settings
         others: dict[str, Any] = {key: getattr(settings, key) for key in _TOLD}
         others |= {"ledger": os.path.abspath(settings.ledger), LEDGER: version.ledger, VERSION: version.number}
-        others |= {WHOLE: version.whole, "shards": version.shards, "output": list(settings.outputs)}
-        others |= {"fail_if": [str(gate) for gate in settings.gates]}
+        others |= {WHOLE: version.whole, AFTER: list(self._runs_before()), "shards": version.shards}
+        others |= {"output": list(settings.outputs), "fail_if": [str(gate) for gate in settings.gates]}
         prior = [(file, checksum_of(file.path)) for file in prior_files(settings.batch.prior_skills)]
         inputs = [*self.checksums.items(), *prior]
         manifest = writer.finish(settings.batch, others, inputs, clock, solved.account(), version.run_id)

@@ -214,6 +214,6 @@ def _next(last: int, kind: str, like: Version, what: str = "") -> Version:
         number=number,
         parent=like.number,
         kind=kind,
-        run_id=run_id_of(like.ledger, number, [kind, secret]),
+        run_id=run_id_of(like.ledger, number, [like.run_id, kind, secret]),
         created_at_us=time.time_ns() // 1000,
     )

@@ -311,13 +311,13 @@ class LedgerFolder:
                 self.forget_versions(self.version(last).oldest)
 
 
-def refuse_inside(output: str, ledger: str) -> None:
+def refuse_inside(output: str, ledger: str, flag: str = "--output") -> None:
     """Raises `InvalidSettingError` when a place to write to is in a ledger's folder."""
     if not output or not is_local(output):
         return
     inside, around = os.path.realpath(output), os.path.realpath(ledger)
     if os.path.commonpath([inside, around]) == around:
-        raise InvalidSettingError(f"--output {output} lies in the ledger {ledger}; give another place.")
+        raise InvalidSettingError(f"{flag} {output} lies in the ledger {ledger}; give another place.")
 
 
 def checksum_of(data: bytes) -> str:

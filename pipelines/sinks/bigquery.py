@@ -18,13 +18,13 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud import bigquery
 from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError
+from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError, first_line
 from pipelines.sinks.bigquery_jobs import JobFailedError
 from pipelines.sinks.bigquery_loading import Loading, parameters, parameters_of
 from pipelines.sinks.bigquery_tables import columns_of, place_of, there_sql
 from pipelines.sinks.loads import RUNS, TABLES, table_doc
 from pipelines.sinks.read_through import ReadThrough
-from pipelines.sinks.warehouse import LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 
 _CHECK_S = 30.0
 _LOAD_AGAIN = "Load it again: a run is loaded wholly or not at all, and never twice."
@@ -56,6 +56,11 @@ class BigQueryWarehouse:
         where = f"?location={self.location}" if self.location else ""
         return f"bigquery://{self.project}/{self.dataset}{where}"
 
+    @property
+    def local_path(self) -> str:
+        """Nothing: it is no file."""
+        return ""
+
     def check(self) -> None:
         """Makes what is missing of the dataset, the tables and their columns."""
         with self._told("cannot be used", InvalidSettingError), self._client() as client:
@@ -67,15 +72,16 @@ class BigQueryWarehouse:
                     "leave the location out, or give another dataset."
                 )
 
-    def last_version(self, ledger: str) -> int:
-        """The version of the last run of a ledger that was loaded; 0 when none was."""
-        sql = f"SELECT MAX(version) FROM {self.place(RUNS)} WHERE ledger = @ledger"  # noqa: S608 - ours, quoted
+    def last_run(self, ledger: str) -> LastRun:
+        """The last run of a ledger that was loaded: of its highest version."""
+        runs = f"{self.place(RUNS)} WHERE ledger = @ledger"
+        sql = f"SELECT version, run_id FROM {runs} ORDER BY version DESC LIMIT 1"  # noqa: S608 - ours, quoted
         with self._told("does not tell which runs it holds", RunError), self._client() as client:
             try:
-                (row,) = client.query(sql, job_config=parameters(ledger=ledger)).result()
+                found = list(client.query(sql, job_config=parameters(ledger=ledger)).result())
             except NotFound:
-                return 0
-            return int(row[0] or 0)
+                return LastRun()
+            return LastRun(int(found[0][0]), found[0][1]) if found else LastRun()
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded; empty when there are none."""
@@ -141,8 +147,7 @@ class BigQueryWarehouse:
         try:
             yield
         except _ERRORS as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise kind(f"{self} {failure}: {first}. {advice}".rstrip()) from None
+            raise kind(f"{self} {failure}: {first_line(error)}. {advice}".rstrip()) from None
 
 
 def _nullable(column: bigquery.SchemaField) -> bigquery.SchemaField:

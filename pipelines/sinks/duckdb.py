@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 import schemas
-from pipelines.errors import InvalidSettingError, RunError
+from pipelines.errors import InvalidSettingError, RunError, first_line
 from pipelines.sinks.loads import (
     APPENDED,
     CURRENT,
@@ -26,14 +27,15 @@ from pipelines.sinks.loads import (
     table_doc,
     table_schema,
 )
-from pipelines.sinks.sql import create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LoadedRun
+from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 
 PATIENCE_S = 60.0
 SCHEMA = "main"
 _TYPES = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.float64(): "DOUBLE"}
 _TYPES |= {pa.bool_(): "BOOLEAN", pa.map_(pa.string(), pa.float64()): "MAP(VARCHAR, DOUBLE)"}
 _PAUSE_S = 0.2
+_HELD = "Could not set lock"  # DuckDB's words, of a file that another process has open
 _ONE_AT_A_TIME = threading.Lock()  # the file's own lock keeps other processes out, but not other threads
 _Found = TypeVar("_Found")
 
@@ -60,6 +62,11 @@ class DuckDbWarehouse:
     def __str__(self) -> str:
         return f"duckdb:{self.path}" + ("" if self.schema == SCHEMA else f"?schema={self.schema}")
 
+    @property
+    def local_path(self) -> str:
+        """The file."""
+        return self.path
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         folder = os.path.dirname(os.path.abspath(self.path))
@@ -68,32 +75,15 @@ class DuckDbWarehouse:
         try:
             self._connected(self._make_tables)
         except duckdb().Error as error:
-            raise InvalidSettingError(f"{self} cannot be used: {_first_line(error)}.") from error
+            raise InvalidSettingError(f"{self} cannot be used: {first_line(error)}.") from error
 
-    def last_version(self, ledger: str) -> int:
-        """The version of the last run of a ledger that was loaded; 0 when none was."""
-        if not os.path.exists(self.path):
-            return 0
-        try:
-            return self._connected(lambda connection: self._last_version(connection, ledger), read_only=True)
-        except duckdb().CatalogException:
-            return 0
-        except duckdb().Error as error:
-            raise RunError(f"{self} does not tell which runs it holds: {_first_line(error)}.") from error
+    def last_run(self, ledger: str) -> LastRun:
+        """The last run of a ledger that was loaded: of its highest version."""
+        return self._told_by_runs(lambda runs: runs.last(ledger), LastRun())
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded; empty when there are none."""
-        if not os.path.exists(self.path):
-            return frozenset()
-        sql = f"SELECT DISTINCT ledger FROM {place_of(self.schema, RUNS)} WHERE ledger <> ''"  # noqa: S608 - ours, quoted
-        try:
-            return frozenset(
-                self._connected(lambda connection: [row[0] for row in _rows(connection, sql)], read_only=True)
-            )
-        except duckdb().CatalogException:
-            return frozenset()
-        except duckdb().Error as error:
-            raise RunError(f"{self} does not tell which runs it holds: {_first_line(error)}.") from error
+        return self._told_by_runs(RunsTable.ledgers, frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
@@ -102,9 +92,23 @@ class DuckDbWarehouse:
             return self._connected(lambda connection: self._load(connection, tables))
         except duckdb().Error as error:
             raise RunError(
-                f"{self} did not take run {run.run_id}: {_first_line(error)}. Load it again: a run is loaded "
+                f"{self} did not take run {run.run_id}: {first_line(error)}. Load it again: a run is loaded "
                 "wholly or not at all, and never twice."
             ) from error
+
+    def _told_by_runs(self, question: Callable[[RunsTable], _Found], nothing: _Found) -> _Found:
+        """What the table of runs answers; `nothing` when there is no such table."""
+        if not os.path.exists(self.path):
+            return nothing
+        try:
+            return self._connected(lambda connection: question(self._runs(connection)), read_only=True)
+        except duckdb().CatalogException:
+            return nothing
+        except duckdb().Error as error:
+            raise RunError(f"{self} does not tell which runs it holds: {first_line(error)}.") from error
+
+    def _runs(self, connection: Any) -> RunsTable:
+        return RunsTable(place_of(self.schema, RUNS), partial(_rows, connection), "?")
 
     def _connected(self, action: Callable[[Any], _Found], *, read_only: bool = False) -> _Found:
         """What `action` gives for a connection, in one transaction."""
@@ -120,13 +124,13 @@ class DuckDbWarehouse:
             try:
                 return duckdb().connect(self.path, read_only=read_only)
             except duckdb().IOException as error:
-                if "lock" not in str(error) or time.monotonic() - began > self.patience_s:
+                if _HELD not in str(error) or time.monotonic() - began > self.patience_s:
                     raise
             time.sleep(_PAUSE_S)
 
     def _load(self, connection: Any, tables: LoadTables) -> Mapping[str, int]:
         self._make_tables(connection)
-        if self._holds(connection, tables.run):
+        if self._runs(connection).holds(tables.run):
             return {}
         stayed = {}
         for name in schemas.TABLES:
@@ -172,17 +176,6 @@ class DuckDbWarehouse:
             for statement in made or extend_statements(place, missing, kinds):
                 _rows(connection, statement)
 
-    def _holds(self, connection: Any, run: LoadedRun) -> bool:
-        """Whether the run, or a later one of its ledger, was loaded."""
-        sql = f"SELECT 1 FROM {place_of(self.schema, RUNS)} WHERE run_id = ?"  # noqa: S608 - ours, quoted
-        if _rows(connection, sql, [run.run_id]):
-            return True
-        return bool(run.ledger) and self._last_version(connection, run.ledger) >= run.version
-
-    def _last_version(self, connection: Any, ledger: str) -> int:
-        sql = f"SELECT coalesce(max(version), 0) FROM {place_of(self.schema, RUNS)} WHERE ledger = ?"  # noqa: S608 - ours, quoted
-        return int(_rows(connection, sql, [ledger])[0][0])
-
     def _delete(self, connection: Any, name: str, part: pa.Table) -> None:
         """Removes the rows that have a key of `part`."""
         same = " AND ".join(f"kept.{quoted(one)} = part.{quoted(one)}" for one in CURRENT[name])
@@ -210,7 +203,3 @@ def _rows(connection: Any, sql: str, values: Sequence[Any] = ()) -> list[tuple[A
     """Runs a statement to its end; gives its rows, or how many it changed."""
     found: list[tuple[Any, ...]] = connection.execute(sql, list(values)).fetchall()
     return found
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.expressions import EqualTo, Reference
+from pyiceberg.expressions import And, EqualTo, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table, Transaction
 
@@ -31,7 +31,7 @@ from pipelines.sinks.iceberg_commits import append, exchange, replace
 from pipelines.sinks.iceberg_tables import identifier_of, make_tables, opened, secrets_of, table_of, told
 from pipelines.sinks.loads import APPENDED, CURRENT, RUNS, LoadTables, loaded_run_of, table_schema
 from pipelines.sinks.read_through import ReadThrough
-from pipelines.sinks.warehouse import LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 from pipelines.sources.storage import is_local
 
 RUN_ID, VERSION, LEDGER = "crowdbeam.run-id", "crowdbeam.version", "crowdbeam.ledger"
@@ -62,6 +62,11 @@ class IcebergWarehouse:
                 f"{self} names no catalog or no namespace; the form is iceberg://CATALOG/NAMESPACE."
             )
 
+    @property
+    def local_path(self) -> str:
+        """Nothing: it is no file."""
+        return ""
+
     def check(self) -> None:
         """Opens the catalog and makes what is missing of the tables."""
         with (
@@ -72,12 +77,14 @@ class IcebergWarehouse:
             for name in (*CURRENT, *APPENDED, RUNS):
                 _refuse_other_types(name, table_of(catalog, self.namespace, name))
 
-    def last_version(self, ledger: str) -> int:
-        """The version of the last run of a ledger that was loaded: a property of ``runs``."""
+    def last_run(self, ledger: str) -> LastRun:
+        """The last run of a ledger that was loaded; its version is a property of ``runs``."""
         with opened(self.catalog) as catalog, told(f"{self} cannot be read", RunError, secrets_of(catalog)):
             if not catalog.table_exists(identifier_of(self.namespace, RUNS)):
-                return 0
-            return _last_version(table_of(catalog, self.namespace, RUNS), ledger)
+                return LastRun()
+            runs = table_of(catalog, self.namespace, RUNS)
+            version = _last_version(runs, ledger)
+            return LastRun(version, _run_at(runs, ledger, version)) if version else LastRun()
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded; empty when there are none."""
@@ -238,6 +245,13 @@ def _holds(runs: Table, run: LoadedRun) -> bool:
 
 def _last_version(runs: Table, ledger: str) -> int:
     return int(runs.properties.get(f"{LAST_VERSION}{ledger}", "0"))
+
+
+def _run_at(runs: Table, ledger: str, version: int) -> str:
+    of_ledger = EqualTo(term=Reference("ledger"), value=literal(ledger))
+    at_version = EqualTo(term=Reference("version"), value=literal(version))
+    found = runs.scan(And(of_ledger, at_version), selected_fields=("run_id",)).to_arrow().column("run_id")
+    return str(found[0]) if len(found) else ""
 
 
 def _announced(runs: Table) -> LoadedRun | None:

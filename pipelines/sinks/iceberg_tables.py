@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipelines.errors import CrowdbeamError, InvalidSettingError
+from pipelines.errors import CrowdbeamError, InvalidSettingError, first_line
 from pipelines.sinks.loads import TABLES, table_doc, table_schema
 
 _CLIENT_ERRORS = (
@@ -29,17 +29,17 @@ _MADE_WITH = {"commit.manifest-merge.enabled": "true"}
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Catalog]:
-    """The catalog that pyiceberg's configuration calls `name`; raises `InvalidSettingError` when there is none."""
+def opened(name: str, kind: type[CrowdbeamError] = InvalidSettingError) -> Iterator[Catalog]:
+    """The catalog that pyiceberg's configuration calls `name`; raises an error of `kind` when there is none."""
     settings = Config().get_catalog_config(name)
     if not settings:
         known = ", ".join(Config().get_known_catalogs()) if Config().config.get("catalog") else "none"
-        raise InvalidSettingError(
+        raise kind(
             f"There is no Iceberg catalog called {name!r}; pyiceberg's configuration has: {known}. Describe it in "
             f".pyiceberg.yaml, or set PYICEBERG_CATALOG__{name.upper()}__URI and what else it needs."
         )
     secrets = _secrets_in(settings)
-    with told(f"The Iceberg catalog {name!r} cannot be opened", InvalidSettingError, secrets, ValueError):
+    with told(f"The Iceberg catalog {name!r} cannot be opened", kind, secrets, ValueError):
         catalog = load_catalog(name, **cast(dict[str, str], settings))
     with catalog:
         yield catalog
@@ -53,8 +53,7 @@ def told(
     try:
         yield
     except (*_CLIENT_ERRORS, *also) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        shown = re.sub(r"//[^/@\s]*@", "//***@", first)
+        shown = re.sub(r"//[^/@\s]*@", "//***@", first_line(error))
         for secret in secrets:
             shown = shown.replace(secret, "***")
         sentence = f"{failure}: {shown}. {advice}".rstrip()

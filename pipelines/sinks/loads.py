@@ -1,5 +1,6 @@
 """What a run brings to a warehouse: its rows in parts, what they replace, and the row that says it was loaded."""
 
+import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ APPENDED = {"score_history": "scores", "skill_history": "skills", "rejects": "re
 RUNS = "runs"
 TABLES = (*CURRENT, *APPENDED, RUNS)
 STAYS = {"scores": "status <> 'no-labels'", "edges": "n_common <> 0"}  # in SQL; all other rows stay
-LEDGER, VERSION, WHOLE = "ledger_id", "ledger_version", "whole"  # of a manifest's settings
+LEDGER, VERSION, WHOLE, AFTER = "ledger_id", "ledger_version", "whole", "ledger_after"  # of a manifest's settings
 _ALWAYS_WHOLE = ("skills", "graph")
 _LABEL_COUNTS = ("labels_read", "labels_used", "labels_repeated", "labels_rejected", "labels_withdrawn")
 _ROW_COUNTS = ("scores", "skills", "edges", "rejects")
@@ -57,6 +58,19 @@ def loaded_run_of(folder: str) -> LoadedRun:
         return LoadedRun(folder, str(manifest["run_id"]), version, whole, settings.get(LEDGER, ""))
     except (KeyError, ValueError) as error:
         raise InputError(f"The manifest of {folder} does not say which run it is: {error}.") from error
+
+
+def runs_before(folder: str) -> tuple[str, ...]:
+    """The ids of the runs to which the night's run in `folder` adds what changed; raises `InputError` without it.
+
+    They are that of the version before it, and, if that is a compaction, those of what was compacted: the last one was
+    a night's. Manifests of earlier versions of crowdbeam tell none.
+    """
+    text = read_manifest(folder).get("settings", {}).get(AFTER, "[]")
+    try:
+        return tuple(map(str, json.loads(text)))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The manifest of {folder} does not say which runs are before it: {error}.") from error
 
 
 @dataclass(frozen=True)

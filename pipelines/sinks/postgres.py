@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.errors import InputError, InvalidSettingError, RunError
+from pipelines.errors import InputError, InvalidSettingError, RunError, first_line
 from pipelines.sinks import KEYS
 from pipelines.sinks.latest import as_rows, latest, rows_schema
-from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, first_line, psycopg
+from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, psycopg
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
 from pipelines.sinks.postgres_tables import make_tables, merge_sql
 

@@ -81,11 +81,6 @@ def copy_waiting(cursor: Any, name: str, fields: Sequence[pa.Field], table: pa.T
     return drop
 
 
-def first_line(error: BaseException) -> str:
-    """What the client or the server said, on one line."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-
-
 def _holds_password(dsn: str) -> bool:
     if not re.match(r"\w+://", dsn):
         return re.search(r"password\s*=", dsn) is not None

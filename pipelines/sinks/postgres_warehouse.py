@@ -3,13 +3,13 @@
 A loader holds a lock while its transaction lasts, so a second one waits and then sees what the first has loaded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import schemas
-from pipelines.errors import InvalidSettingError, RunError
+from pipelines.errors import InvalidSettingError, RunError, first_line
 from pipelines.sinks.loads import (
     APPENDED,
     CURRENT,
@@ -21,15 +21,16 @@ from pipelines.sinks.loads import (
     table_doc,
     table_schema,
 )
-from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, first_line, psycopg
+from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, psycopg
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
 from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, waiting
-from pipelines.sinks.sql import create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LoadedRun
+from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 
 _KEYS = {**CURRENT, RUNS: ("run_id",)}
 _LOCK = 0x63726F77  # "crow": with the schema's name, one loader at a time
 _RIGHTS = ("SELECT", "INSERT", "DELETE")
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class PostgresWarehouse:
             return self.dsn
         return f"{self.dsn}{'&' if '?' in self.dsn else '?'}schema={self.schema}"
 
+    @property
+    def local_path(self) -> str:
+        """Nothing: it is no file."""
+        return ""
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         pg = psycopg()
@@ -71,28 +77,13 @@ class PostgresWarehouse:
                 "Give the user its rights, or another schema with ?schema=NAME."
             ) from error
 
-    def last_version(self, ledger: str) -> int:
-        """The version of the last run of a ledger that was loaded; 0 when none was."""
-        pg = psycopg()
-        try:
-            with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
-                if not columns_there(cursor, self.schema, RUNS):
-                    return 0
-                return self._last_version(cursor, ledger)
-        except pg.Error as error:
-            raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
+    def last_run(self, ledger: str) -> LastRun:
+        """The last run of a ledger that was loaded: of its highest version."""
+        return self._told_by_runs(lambda runs: runs.last(ledger), LastRun())
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded; empty when there are none."""
-        pg = psycopg()
-        try:
-            with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
-                if not columns_there(cursor, self.schema, RUNS):
-                    return frozenset()
-                cursor.execute(f"SELECT DISTINCT ledger FROM {place_of(self.schema, RUNS)} WHERE ledger <> ''")  # noqa: S608
-                return frozenset(row[0] for row in cursor.fetchall())
-        except pg.Error as error:
-            raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
+        return self._told_by_runs(RunsTable.ledgers, frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
@@ -108,17 +99,31 @@ class PostgresWarehouse:
                 "wholly or not at all, and never twice."
             ) from error
 
+    def _told_by_runs(self, question: Callable[[RunsTable], _Found], nothing: _Found) -> _Found:
+        """What the table of runs answers; `nothing` when there is no such table."""
+        pg = psycopg()
+        try:
+            with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
+                return question(self._runs(cursor)) if columns_there(cursor, self.schema, RUNS) else nothing
+        except pg.Error as error:
+            raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
+
+    def _runs(self, cursor: Any) -> RunsTable:
+        return RunsTable(
+            place_of(self.schema, RUNS), lambda sql, values: cursor.execute(sql, values or None).fetchall(), "%s"
+        )
+
     def _load(self, connection: Any, tables: LoadTables) -> Mapping[str, int]:
         with connection.cursor() as cursor:
             with connection.transaction():
                 self._make_tables(cursor)
-            if self._holds(cursor, tables.run):
+            if self._runs(cursor).holds(tables.run):
                 return {}
             for name in schemas.TABLES:
                 _copy(cursor, name, tables)
             with connection.transaction():
                 cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
-                if self._holds(cursor, tables.run):
+                if self._runs(cursor).holds(tables.run):
                     return {}
                 stayed = {name: self._replace(cursor, name, whole=tables.replaces(name)) for name in CURRENT}
                 for name, made_of in APPENDED.items():
@@ -154,20 +159,6 @@ class PostgresWarehouse:
                         f"The user {user} of Postgres may not {right} in {place}. Give the right: "
                         f"GRANT {', '.join(_RIGHTS)} ON ALL TABLES IN SCHEMA {quoted(self.schema)} TO {quoted(user)}."
                     )
-
-    def _holds(self, cursor: Any, run: LoadedRun) -> bool:
-        """Whether the run, or a later one of its ledger, was loaded."""
-        cursor.execute(f"SELECT 1 FROM {place_of(self.schema, RUNS)} WHERE run_id = %s", (run.run_id,))  # noqa: S608 - ours, quoted
-        if cursor.fetchone() is not None:
-            return True
-        return bool(run.ledger) and self._last_version(cursor, run.ledger) >= run.version
-
-    def _last_version(self, cursor: Any, ledger: str) -> int:
-        cursor.execute(
-            f"SELECT coalesce(max(version), 0) FROM {place_of(self.schema, RUNS)} WHERE ledger = %s",  # noqa: S608 - ours, quoted
-            (ledger,),
-        )
-        return int(cursor.fetchone()[0])
 
     def _replace(self, cursor: Any, name: str, *, whole: bool) -> int:
         """The rows that wait take the place of those of their key, or of all; gives how many there are of them."""

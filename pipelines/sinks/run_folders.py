@@ -27,7 +27,7 @@ from pipelines.run_folder import MANIFEST
 from pipelines.run_tables import read_parts
 from pipelines.settings import OUTPUT_FORMATS
 from pipelines.sinks.loads import LEDGER, VERSION, WHOLE, LoadTables, loaded_run_of
-from pipelines.sinks.warehouse import LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 from pipelines.sources import storage
 from pipelines.sources.storage import is_local, missing_extra
 from pipelines.table_files import write_file, write_table
@@ -59,6 +59,11 @@ class FolderWarehouse:
     def __str__(self) -> str:
         return self.path + ("" if self.format == "parquet" else f"?format={self.format}")
 
+    @property
+    def local_path(self) -> str:
+        """The folder."""
+        return self.path
+
     def check(self) -> None:
         """Makes the folder; raises `InvalidSettingError` when it cannot be written, or is itself a run."""
         if advice := missing_extra(self.path):
@@ -78,9 +83,11 @@ class FolderWarehouse:
         if not os.access(self.path, os.W_OK):
             raise InvalidSettingError(f"The warehouse {self.path} may not be written by this user.")
 
-    def last_version(self, ledger: str) -> int:
-        """The version of the last run of a ledger that was loaded; 0 when none was."""
-        return max((run.version for run in self._runs() if run.ledger == ledger), default=0)
+    def last_run(self, ledger: str) -> LastRun:
+        """The last run of a ledger that was loaded: of its highest version."""
+        return max(
+            (LastRun(run.version, run.run_id) for run in self._runs() if run.ledger == ledger), default=LastRun()
+        )
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded; empty when there are none."""

@@ -1,8 +1,12 @@
-"""SQL that Postgres and DuckDB both take: names, texts, and tables with their documentation."""
+"""SQL that Postgres and DuckDB both take: names, texts, tables with their documentation, and which runs are there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 
 
 def quoted(name: str) -> str:
@@ -47,6 +51,37 @@ def extend_statements(place: str, missing: Sequence[pa.Field], kinds: Mapping[st
     """Statements that add the columns that are missing, and document them."""
     added = [f"ALTER TABLE {place} ADD COLUMN IF NOT EXISTS {quoted(one.name)} {kinds[one.name]}" for one in missing]
     return added + _comments(place, missing)
+
+
+@dataclass(frozen=True)
+class RunsTable:
+    """The table of the runs that were loaded.
+
+    Attributes:
+        place: where it is.
+        ask: gives the rows of a query with its values.
+        mark: what stands in a query for a value.
+    """
+
+    place: str
+    ask: Callable[[str, Sequence[Any]], Sequence[tuple[Any, ...]]]
+    mark: str
+
+    def holds(self, run: LoadedRun) -> bool:
+        """Whether the run, or a later one of its ledger, was loaded."""
+        if self.ask(f"SELECT 1 FROM {self.place} WHERE run_id = {self.mark}", (run.run_id,)):  # noqa: S608 - ours, quoted
+            return True
+        return bool(run.ledger) and self.last(run.ledger).version >= run.version
+
+    def last(self, ledger: str) -> LastRun:
+        """The last run of a ledger."""
+        sql = f"SELECT version, run_id FROM {self.place} WHERE ledger = {self.mark} ORDER BY version DESC LIMIT 1"  # noqa: S608 - ours, quoted
+        found = self.ask(sql, (ledger,))
+        return LastRun(*found[0]) if found else LastRun()
+
+    def ledgers(self) -> frozenset[str]:
+        """The ids of all ledgers."""
+        return frozenset(row[0] for row in self.ask(f"SELECT DISTINCT ledger FROM {self.place} WHERE ledger <> ''", ()))  # noqa: S608 - ours, quoted
 
 
 def _comments(place: str, fields: Sequence[pa.Field]) -> list[str]:

@@ -16,7 +16,7 @@ Rows have the columns of their schema, then ``run_id`` and ``version``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,25 @@ class LoadedRun:
     ledger: str = ""
 
 
+class LastRun(NamedTuple):
+    """The last run of a ledger that a warehouse holds; without any, version 0."""
+
+    version: int = 0
+    run_id: str = ""
+
+
 class Warehouse(Protocol):
     """A place where runs are loaded; it holds settings and no connection."""
+
+    @property
+    def local_path(self) -> str:
+        """The file or folder that it is, which may be on this machine; empty: it is none."""
 
     def check(self) -> None:
         """Raises `InvalidSettingError` when the warehouse cannot be reached or used; makes what is missing."""
 
-    def last_version(self, ledger: str) -> int:
-        """The version of the last run of a ledger that was loaded; 0 when none was."""
+    def last_run(self, ledger: str) -> LastRun:
+        """The last run of a ledger that was loaded: of its highest version."""
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded; empty when there are none."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, first_line
 from pipelines.sources.warehouse_addresses import WarehouseAddress
-from pipelines.sources.warehouse_rows import first_line, missing_package, no_table, refused
+from pipelines.sources.warehouse_rows import missing_package, no_table, refused
 
 _PATIENCE_S = 60.0
 _LISTED = "TABLE"  # rows of a view are not listed, only queried

@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, first_line
+from pipelines.sinks.sql import listed, quoted
 from pipelines.sources.warehouse_addresses import WarehouseAddress
-from pipelines.sources.warehouse_rows import ROWS_PER_BATCH, first_line, missing_package, no_table, refused
+from pipelines.sources.warehouse_rows import ROWS_PER_BATCH, missing_package, no_table, refused
 
 _TABLES = "SELECT table_catalog, table_schema, table_name FROM information_schema.tables"
 
@@ -26,7 +27,7 @@ class DuckDbRows:
         import duckdb
 
         try:
-            relation = self._relation(", ".join(map(_quoted, columns)))
+            relation = self._relation(listed(columns))
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # until DuckDB 1.4
             yield from reader(ROWS_PER_BATCH)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -43,7 +44,7 @@ def open_rows(address: WarehouseAddress) -> Iterator[DuckDbRows]:
         import duckdb
     except ImportError as error:
         raise missing_package(address, "duckdb") from error
-    query = address.sql() if address.query else f"FROM {'.'.join(map(_quoted, address.table))}"
+    query = address.sql() if address.query else f"FROM {'.'.join(map(quoted, address.table))}"
     if not os.path.isfile(address.place):
         raise InputError(f"{address.text} names the file {address.place}, which is not there. Check the path.")
     try:
@@ -65,7 +66,3 @@ def open_rows(address: WarehouseAddress) -> Iterator[DuckDbRows]:
         except duckdb.Error as error:
             raise refused(address, error) from error
         yield rows
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -1,58 +1,53 @@
 """Labels from an Iceberg table, by pyiceberg; the catalog is one of its own configuration."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, first_line
 from pipelines.sources.warehouse_addresses import WarehouseAddress
-from pipelines.sources.warehouse_rows import first_line, missing_package, no_table, refused
+from pipelines.sources.warehouse_rows import missing_package, no_table
+
+_Told: TypeAlias = Callable[[], AbstractContextManager[None]]  # errors of the client become sentences without secrets
 
 
 class IcebergRows:
     """The rows of a table, or of those of them that a filter lets through."""
 
-    def __init__(self, table: Any, address: WarehouseAddress) -> None:
-        self._table, self._address = table, address
+    def __init__(self, table: Any, address: WarehouseAddress, told: _Told) -> None:
+        self._table, self._told = table, told
         self._filter = _filter_of(table, address)
         self.names: list[str] = [field.name for field in table.schema().fields]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of the current snapshot, file by file."""
-        try:
+        with self._told():
             scan = self._table.scan(row_filter=self._filter, selected_fields=tuple(columns))
             for batch in scan.to_arrow_batch_reader():
                 yield batch.select(list(columns))
-        except (ValueError, OSError, pa.ArrowException) as error:
-            raise refused(self._address, error) from error
 
 
 @contextmanager
 def open_rows(address: WarehouseAddress) -> Iterator[IcebergRows]:
-    """The rows of the address; nothing stays open."""
+    """The rows of the address; nothing stays open, and no error holds a secret of the catalog."""
     try:
         from pyiceberg import exceptions
-        from pyiceberg.catalog import load_catalog
-        from sqlalchemy.exc import SQLAlchemyError
+
+        from pipelines.sinks.iceberg_tables import opened, secrets_of, told
     except ImportError as error:
         raise missing_package(address, "pyiceberg") from error
-    failures = (SQLAlchemyError, exceptions.RESTError, exceptions.NotInstalledError, ValueError, OSError)
-    try:
-        catalog = load_catalog(address.place)
-    except failures as error:
-        raise InputError(
-            f"The Iceberg catalog {address.place} cannot be opened: {first_line(error)}. Name it in .pyiceberg.yaml, "
-            f"or in the environment: PYICEBERG_CATALOG__{address.place.upper()}__URI=…"
-        ) from error
-    try:
-        table = catalog.load_table(address.table)
-    except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError) as error:
-        raise no_table(address, _tables(catalog, exceptions.NoSuchNamespaceError)) from error
-    except failures as error:
-        raise refused(address, error) from error
-    yield IcebergRows(table, address)
+    with opened(address.place, InputError) as catalog:
+        failure = f"The table {address.table_name} of {address.text} cannot be read"
+        tell: _Told = partial(told, failure, InputError, secrets_of(catalog), ValueError)
+        with tell():
+            try:
+                table = catalog.load_table(address.table)
+            except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError) as error:
+                raise no_table(address, _tables(catalog, exceptions.NoSuchNamespaceError)) from error
+        yield IcebergRows(table, address, tell)
 
 
 def _filter_of(table: Any, address: WarehouseAddress) -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, first_line
 from pipelines.sources.warehouse_addresses import WarehouseAddress
-from pipelines.sources.warehouse_rows import ROWS_PER_BATCH, first_line, missing_package, no_table, refused
+from pipelines.sources.warehouse_rows import ROWS_PER_BATCH, missing_package, no_table, refused
 
 _CONNECT_S = 10
 _SETTINGS = "SET datestyle = 'ISO'; SET timezone = 'UTC'; SET extra_float_digits = 1; SET bytea_output = 'hex'"

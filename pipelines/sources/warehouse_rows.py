@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, first_line
 from pipelines.sources.warehouse_addresses import WarehouseAddress
 
 ROWS_PER_BATCH = 1 << 16
@@ -58,8 +58,3 @@ def refused(address: WarehouseAddress, error: BaseException) -> InputError:
 def missing_package(address: WarehouseAddress, package: str) -> InputError:
     """What to say when the client library is not installed."""
     return InputError(f"{address.text} needs the {package} package: pip install 'crowdbeam[{address.kind}]'.")
-
-
-def first_line(error: BaseException) -> str:
-    """What the client or the server said, the first line of it."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -71,8 +71,8 @@ def test_snapshots_bear_the_run_and_versions_are_a_property(warehouse, table, ni
         found = [one.summary for one in table(name).metadata.snapshots]
         assert {one[RUN_ID] for one in found} == {"night-1", "night-2"}, name
         assert {(one[VERSION], one[BEARS_LEDGER]) for one in found} == {("1", LEDGER), ("2", LEDGER)}
-    assert warehouse.last_version(LEDGER) == 2
-    assert warehouse.last_version("dogs") == 0
+    assert warehouse.last_run(LEDGER).version == 2
+    assert warehouse.last_run("dogs").version == 0
     assert LOADING not in table("runs").properties
 
 
@@ -136,7 +136,7 @@ def test_a_whole_run_of_the_same_ledger_goes_on_where_a_broken_one_is_lost(place
     assert warehouse.load(whole)["runs"] == 1
     assert {row["run_id"] for row in contents()["scores"]} == {second.run_id}
     assert LOADING not in table("runs").properties
-    assert warehouse.last_version(LEDGER) == second.version
+    assert warehouse.last_run(LEDGER).version == second.version
     assert warehouse.load(whole) == {}
 
 

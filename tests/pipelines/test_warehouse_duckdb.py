@@ -66,6 +66,16 @@ def test_a_file_that_another_process_holds_is_waited_for(held, tmp_path):
     assert time.monotonic() - began < 30
 
 
+def test_a_file_that_is_not_duckdbs_is_not_waited_for_whatever_its_path_says(tmp_path):
+    path = tmp_path / "blocks" / "lock.duckdb"
+    path.parent.mkdir()
+    path.write_text("Could not be a database")
+    began = time.monotonic()
+    with pytest.raises(InvalidSettingError, match="not a valid DuckDB database file"):
+        DuckDbWarehouse(str(path)).check()
+    assert time.monotonic() - began < 30
+
+
 def test_columns_of_a_later_version_are_added_and_rows_kept(tmp_path):
     warehouse = DuckDbWarehouse(str(tmp_path / "a.duckdb"))
     warehouse.load(write_run(tmp_path / "1", "one", scores=[[score("old")]]))

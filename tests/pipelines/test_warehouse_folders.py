@@ -50,7 +50,7 @@ def assert_same_run(folder, run):
 def test_each_run_becomes_a_run_folder_of_the_format_asked_for(nights, tmp_path, kind):
     warehouse = warehouse_of(f"{tmp_path}/all?format={kind}")
     warehouse.check()
-    assert warehouse.last_version(LEDGER) == 0
+    assert warehouse.last_run(LEDGER).version == 0
     assert warehouse.load(nights[0]) == ROWS
     warehouse.load(nights[1])
     for run, name in zip(nights, ("run-000001", "run-000002"), strict=True):
@@ -61,7 +61,7 @@ def test_each_run_becomes_a_run_folder_of_the_format_asked_for(nights, tmp_path,
             assert (folder / output["path"]).stat().st_size == output["size_bytes"]
         assert loaded_run_of(str(folder)) == replace(run, path=str(folder))
     assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["run-000001", "run-000002"]
-    assert warehouse.last_version(LEDGER) == 2
+    assert warehouse.last_run(LEDGER).version == 2
 
 
 def test_a_run_that_is_loaded_again_changes_no_byte(nights, tmp_path):
@@ -91,7 +91,7 @@ def test_a_load_killed_at_any_moment_is_completed_by_the_next(nights, tmp_path):
     for moment in (2, lines // 2, lines - 20, lines - 3, lines - 1, lines):
         warehouse = FolderWarehouse(str(tmp_path / f"killed-{moment}"))
         load_killed(nights[0], warehouse.path, MODULE, moment)
-        seen.add(warehouse.last_version(LEDGER))
+        seen.add(warehouse.last_run(LEDGER).version)
         warehouse.load(nights[0])
         assert [one.name for one in sorted((tmp_path / f"killed-{moment}").rglob("*"))] == expected
         assert_same_run(tmp_path / f"killed-{moment}" / "run-000001", nights[0])
@@ -134,7 +134,7 @@ def test_a_damaged_run_leaves_nothing_that_looks_like_a_run(nights, tmp_path):
     warehouse = FolderWarehouse(str(tmp_path / "all"))
     with pytest.raises(InputError, match="cannot be read"):
         warehouse.load(nights[0])
-    assert warehouse.last_version(LEDGER) == 0
+    assert warehouse.last_run(LEDGER).version == 0
     assert not (tmp_path / "all" / "run-000001").exists()
 
 
@@ -147,7 +147,7 @@ def test_on_another_file_system_the_manifest_is_written_last(nights, memory):
     before = dict(memory)
     assert warehouse.load(nights[0]) == {}
     assert memory == before
-    assert warehouse.last_version(LEDGER) == 1
+    assert warehouse.last_run(LEDGER).version == 1
 
 
 def test_on_another_file_system_a_load_that_broke_off_is_completed(nights, memory):
@@ -156,7 +156,7 @@ def test_on_another_file_system_a_load_that_broke_off_is_completed(nights, memor
     with pytest.raises(RunError, match=r"memory://all did not take run night-1: .*out of order"):
         warehouse.load(nights[0])
     assert any("run-000001/scores" in path for path in memory)
-    assert warehouse.last_version(LEDGER) == 0
+    assert warehouse.last_run(LEDGER).version == 0
     memory_files.FAIL_ON.clear()
     warehouse.load(nights[0])
     assert_same_run("memory://all/run-000001", nights[0])

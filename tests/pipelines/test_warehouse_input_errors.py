@@ -1,7 +1,9 @@
 """What is wrong with a warehouse is told in a sentence, with exit code 2, and nothing is left."""
 
+import os
 import subprocess
 import sys
+from glob import glob
 
 import duckdb
 import psycopg
@@ -160,8 +162,34 @@ def test_a_server_that_is_down_is_told(tmp_path):
 
 def test_a_catalog_that_nobody_configured_is_told(tmp_path):
     said = refusal("iceberg://nowhere/crowd.labels", tmp_path)
-    assert "The Iceberg catalog nowhere cannot be opened" in said
-    assert "PYICEBERG_CATALOG__NOWHERE__URI=" in said
+    assert "There is no Iceberg catalog called 'nowhere'" in said
+    assert "PYICEBERG_CATALOG__NOWHERE__URI" in said
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind"),
+    [
+        ("postgresql+psycopg://me:hush-hush@127.0.0.1:1/nowhere", "sql"),
+        ("http://me:hush-hush@127.0.0.1:1", "rest"),
+        ("http://me:hush-hush@127.0.0.1:99999", "rest"),  # of which the client says that it cannot be parsed
+        ("http://me:hush-hush@:80", "rest"),
+        ("carrier-pigeon://me:hush-hush@roof", ""),
+    ],
+)
+def test_no_password_of_a_catalog_shows(uri, kind, tmp_path, monkeypatch, caplog):
+    settings = {"URI": uri, "WAREHOUSE": f"file://{tmp_path}"} | ({"TYPE": kind} if kind else {})
+    for name, value in settings.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__SAFE__{name}", value)
+    said = refusal("iceberg://safe/crowd.labels", tmp_path)
+    assert "safe" in said
+    assert "hush-hush" not in said + caplog.text
+
+
+def test_a_catalog_is_closed_when_its_rows_are_read(tmp_path, monkeypatch):
+    with iceberg_catalog(tmp_path, monkeypatch) as catalog:
+        address = write_iceberg(catalog, ROWS)
+    assert run_command("aggregate", address, "--output", tmp_path / "run").code == 0
+    assert not [one for one in map(os.path.realpath, glob("/proc/self/fd/*")) if one.endswith("catalog.db")]
 
 
 @pytest.mark.parametrize("text", ["label ==== 'x'", "colour = 'red'"])

@@ -147,7 +147,7 @@ def test_a_server_that_is_away_is_told_in_a_sentence(tmp_path):
     with pytest.raises(InvalidSettingError, match=r"Postgres cannot be reached: .*refused"):
         PostgresWarehouse(NOBODY).check()
     with pytest.raises(RunError, match=r"does not tell which runs it holds: .*refused"):
-        PostgresWarehouse(NOBODY).last_version("nights")
+        PostgresWarehouse(NOBODY).last_run("nights")
     with pytest.raises(RunError, match=r"did not take run night-1: .*refused"):
         PostgresWarehouse(NOBODY).load(first_night(tmp_path / "run"))
 

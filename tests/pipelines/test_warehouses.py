@@ -100,12 +100,12 @@ def held(place):
 def test_a_run_is_loaded_as_it_is_and_said_to_be(place, nights):
     warehouse = warehouse_of(place.address)
     warehouse.check()
-    assert warehouse.last_version(LEDGER) == 0
+    assert warehouse.last_run(LEDGER).version == 0
     written = warehouse.load(nights[0])
     assert held(place) == after_first(nights[0])
     assert written == {name: len(place.rows(name)) for name in TABLES}
-    assert warehouse.last_version(LEDGER) == 1
-    assert warehouse.last_version("another") == 0
+    assert warehouse.last_run(LEDGER).version == 1
+    assert warehouse.last_run("another").version == 0
     assert warehouse.ledgers() == {LEDGER}
     (row,) = place.rows(RUNS)
     assert row.pop("loaded_at_us") > 1_600_000_000_000_000
@@ -118,7 +118,7 @@ def test_a_run_is_loaded_as_it_is_and_said_to_be(place, nights):
 
 def test_tables_that_nobody_made_are_made_by_the_load(place, nights):
     warehouse = warehouse_of(place.address)
-    assert warehouse.last_version(LEDGER) == 0
+    assert warehouse.last_run(LEDGER).version == 0
     assert warehouse.ledgers() == set()
     warehouse.load(nights[0])
     assert held(place) == after_first(nights[0])
@@ -133,7 +133,7 @@ def test_what_changed_takes_its_place_and_what_is_gone_goes(place, nights):
         "scores": 2, "skills": 2, "edges": 1, "graph": 1,
         "score_history": 3, "skill_history": 2, "rejects": 1, "runs": 1,
     }  # fmt: skip
-    assert warehouse.last_version(LEDGER) == 2
+    assert warehouse.last_run(LEDGER).version == 2
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -225,7 +225,7 @@ def test_a_load_killed_at_any_moment_is_completed_by_the_next(place, nights, tmp
         warehouse = warehouse_of(there.address)
         warehouse.load(first)
         load_killed(second, there.address, there.module, moment)
-        seen.add(warehouse.last_version(LEDGER))
+        seen.add(warehouse.last_run(LEDGER).version)
         assert not there.at_once or held(there) in (after_first(first), expected)
         warehouse.load(second)
         assert held(there) == expected

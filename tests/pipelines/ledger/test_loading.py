@@ -1,29 +1,39 @@
 """Which runs a warehouse still needs, or whether it needs everything; and nothing that is made for a load stays."""
 
 import json
+import shutil
 from dataclasses import asdict
 
 import pytest
 from kill_farm import KillFarm
-from nights import bytes_of, crowd_nights, ledger_command, nightly, warehouse_rows, write_nights
+from nights import bytes_of, crowd_nights, ledger_command, nightly, rows_of, warehouse_rows, write_nights
 
 from pipelines.errors import RunError
 from pipelines.ledger.loading import _chain
 from pipelines.ledger.versions import KeptFile, LedgerFolder, Version, name_of
+from pipelines.run_folder import FORMAT_VERSION
 from pipelines.sinks.duckdb import DuckDbWarehouse
+from pipelines.sinks.loads import AFTER
+from pipelines.sinks.warehouse import LastRun
 
 NOTHING = KeptFile("", 0, "")
 
 
 def versions(folder, *made):
-    """A ledger of (number, parent, kind), written N, W (whole), C (compact), R (rollback); the last is returned."""
+    """A ledger of (number, parent, kind), written N, W (whole), C (compact), R (rollback); the last is returned.
+
+    The run of version n has the id run-n; of a night its manifest tells that it follows run-(parent).
+    """
     ledger = LedgerFolder(str(folder))
     for number, parent, kind in made:
         name = {"N": "night", "W": "night", "C": "compact", "R": "rollback"}[kind]
         run = f"runs/{number}" if kind in "NW" else ""
-        version = Version(1, "id", number, parent, name, "run", 0, 1, (), NOTHING, NOTHING, NOTHING, 0, {}, 0)
+        version = Version(1, "id", number, parent, name, f"run-{number}", 0, 1, (), NOTHING, NOTHING, NOTHING, 0, {}, 0)
         found = asdict(version) | {"whole": kind == "W", "run": run}
         ledger.write(f"versions/{name_of(number)}.json", json.dumps(found).encode())
+        if run:
+            manifest = {"format_version": FORMAT_VERSION, "settings": {AFTER: json.dumps([f"run-{parent}"])}}
+            ledger.write(f"{run}/manifest.json", json.dumps(manifest).encode())
     return ledger, ledger.version(made[-1][0])
 
 
@@ -46,7 +56,7 @@ PLAIN = ((1, 0, "W"), (2, 1, "N"), (3, 2, "N"))
         ((*PLAIN, (4, 3, "C")), 3, []),
         ((*PLAIN, (4, 3, "C")), 2, [3]),
         ((*PLAIN, (4, 3, "C"), (5, 4, "N")), 3, [5]),
-        (((4, 3, "C"), (5, 4, "N")), 3, [5]),
+        (((4, 3, "C"), (5, 4, "N")), 3, None),  # nor is it known here what was compacted
         (((5, 4, "N"),), 3, None),  # what version 4 was is not known any more
         ((*PLAIN, (4, 1, "R")), 3, None),
         ((*PLAIN, (4, 1, "R")), 4, []),
@@ -60,8 +70,32 @@ PLAIN = ((1, 0, "W"), (2, 1, "N"), (3, 2, "N"))
 )
 def test_the_runs_that_lead_to_the_version_that_holds(tmp_path, made, last, expected):
     ledger, version = versions(tmp_path, *made)
-    found = _chain(ledger, version, last)
+    found = _chain(ledger, version, LastRun(last, f"run-{last}" if last else ""))
     assert (None if found is None else [one.number for one in found]) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "last", "expected"),
+    [
+        (PLAIN, 3, None),
+        (PLAIN, 2, None),
+        (PLAIN[1:], 1, None),  # the version before is no longer kept, but its run is known
+        ((*PLAIN, (4, 3, "C")), 3, None),
+        ((*PLAIN, (4, 3, "W")), 3, [4]),
+        ((*PLAIN, (4, 3, "W")), 4, None),
+    ],
+)
+def test_another_run_of_the_same_number_leads_nowhere(tmp_path, made, last, expected):
+    ledger, version = versions(tmp_path, *made)
+    found = _chain(ledger, version, LastRun(last, "of a ledger that was lost"))
+    assert (None if found is None else [one.number for one in found]) == expected
+
+
+@pytest.mark.parametrize("text", ["{}", "{", '{"format_version": 2, "settings": {"ledger_after": "7"}}'])
+def test_a_run_that_does_not_tell_what_it_follows_leads_nowhere(tmp_path, text):
+    ledger, version = versions(tmp_path, *PLAIN[1:])
+    ledger.write("runs/2/manifest.json", text.encode())
+    assert _chain(ledger, version, LastRun(1, "run-1")) is None
 
 
 @pytest.fixture
@@ -101,6 +135,68 @@ def test_a_warehouse_that_fails_is_brought_up_to_date_later(nights, tmp_path, mo
     nightly(ledger, nights[3], *to)
     runs = warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))
     assert {number: row["whole"] for number, row in runs.items()} == {1: True, 4: True}
+
+
+def test_a_warehouse_that_fails_keeps_no_other_from_the_night_and_is_named(nights, tmp_path):
+    ledger, places = tmp_path / "ledger", [tmp_path / "one", tmp_path / "two", f"duckdb:{tmp_path}/crowd.duckdb"]
+    to = [word for place in places for word in ("--output", place)]
+    nightly(ledger, nights[0], *to)
+    for place in places[:2]:
+        (place / "run-000002" / "of somebody else").mkdir(parents=True)
+    said = nightly(ledger, nights[1], *to, "--lineage", tmp_path / "lineage.json", code=1).err
+    assert "2 of 3 outputs could not be loaded; the next run tries again." in said
+    assert f"{places[0]}: " in said
+    assert f"{places[1]}: " in said
+    assert set(warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))) == {1, 2}
+    event = json.loads((tmp_path / "lineage.json").read_text("utf-8"))
+    assert event["run"]["runId"].replace("-", "") == LedgerFolder(str(ledger)).existing().run_id
+    assert {one["namespace"] for one in event["outputs"]} == {f"duckdb://{tmp_path}/crowd.duckdb"}
+    for place in places[:2]:
+        shutil.rmtree(place / "run-000002")
+    told = nightly(ledger, nights[1], *to)["loaded"]
+    assert [len(told[str(place)]) > 0 for place in places] == [True, True, False]
+
+
+def test_a_damaged_account_of_an_older_version_makes_everything_be_loaded(nights, tmp_path):
+    ledger, to = tmp_path / "ledger", ("--output", f"duckdb:{tmp_path}/crowd.duckdb")
+    nightly(ledger, nights[0], *to)
+    for files in nights[1:3]:
+        nightly(ledger, files)
+    (ledger / "versions" / "000002.json").write_text("{")
+    nightly(ledger, nights[2], *to)
+    runs = warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))
+    assert {number: row["whole"] for number, row in runs.items()} == {1: True, 3: True}
+
+
+@pytest.mark.parametrize("harmed", ["scores/part-00000.parquet", "manifest.json"])
+@pytest.mark.parametrize("behind", [0, 1])
+def test_a_run_that_is_damaged_makes_everything_be_loaded_in_its_place(nights, tmp_path, harmed, behind):
+    ledger, to = tmp_path / "ledger", ("--output", f"duckdb:{tmp_path}/crowd.duckdb")
+    nightly(ledger, nights[0], *to)
+    for files in nights[1 : 3 + behind]:
+        nightly(ledger, files)
+    run = ledger / "runs" / "000003" / harmed
+    run.write_bytes(run.read_bytes()[:20])
+    nightly(ledger, nights[2 + behind], *to)
+    runs = warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))
+    assert {number: row["whole"] for number, row in runs.items()} == {1: True, 2: False, 3 + behind: True}
+    ledger_command("export", ledger, "--output", tmp_path / "export")
+    found = warehouse_rows(tmp_path / "crowd.duckdb", "scores", "task")
+    assert found.keys() == rows_of(tmp_path / "export", "scores", "task").keys()
+    assert nightly(ledger, nights[2], *to)["loaded"] == {to[1]: {}}
+
+
+def test_a_ledger_that_cannot_give_everything_says_so_after_the_night(nights, tmp_path):
+    """The night is in the ledger, so this is no matter of settings or inputs."""
+    ledger, skills = tmp_path / "ledger", tmp_path / "skills.csv"
+    skills.write_text("worker,skill,n_labels\nworker-000,0.5,10\n")
+    nightly(ledger, nights[0], "--prior-skills", skills)
+    run = ledger / "runs" / "000001" / "manifest.json"
+    run.write_text("{")
+    skills.unlink()
+    said = nightly(ledger, nights[0], "--output", tmp_path / "all", code=1).err
+    assert f"{tmp_path}/all: " in said
+    assert "skills.csv" in said
 
 
 def test_each_warehouse_gets_what_it_lacks(nights, tmp_path):
