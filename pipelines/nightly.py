@@ -12,11 +12,12 @@ from pipelines import progress
 from pipelines.errors import InvalidSettingError
 from pipelines.gates import GateResult, check_gates, facts_of
 from pipelines.inputs import InputFile, checksum_of, plan_inputs
+from pipelines.ledger.folder import FETCHED, LedgerFolder, refuse_inside
 from pipelines.ledger.loading import load_pending
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_settings import NightSettings
 from pipelines.ledger.night_work import NightWork, known_as, known_inputs
-from pipelines.ledger.versions import FETCHED, LedgerFolder, Version, refuse_inside
+from pipelines.ledger.version import Version
 from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files

@@ -15,7 +15,8 @@ from pipelines.settings import OUTPUT_FORMATS
 from pipelines.terminal import Block, Facts, Grid, Notes, show_blocks, write_out
 
 if TYPE_CHECKING:
-    from pipelines.ledger.versions import LedgerFolder, Version
+    from pipelines.ledger.folder import LedgerFolder
+    from pipelines.ledger.version import Version
 
 SUMMARY = "Look at the ledger of nightly runs, check it, go back, make it smaller, forget a worker."
 TAKES_BEAM_OPTIONS = False
@@ -75,7 +76,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         raise InvalidSettingError(f"--output-format is {args.output_format!r}; it takes {', '.join(OUTPUT_FORMATS)}.")
     if args.keep_versions < 1:
         raise InvalidSettingError(f"--keep-versions is {args.keep_versions}; it takes a number of at least 1.")
-    from pipelines.ledger.versions import LedgerFolder
+    from pipelines.ledger.folder import LedgerFolder
 
     folder = LedgerFolder(args.ledger)
     folder.existing_number()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import CrowdbeamError, InputError, RunError
+from pipelines.ledger.folder import WHOLE, LedgerFolder
 from pipelines.ledger.night import OpenLedger
-from pipelines.ledger.versions import WHOLE, LedgerFolder, Version, name_of
+from pipelines.ledger.version import Version, name_of
 from pipelines.ledger.whole import write_whole
 from pipelines.sinks.loads import runs_before
 from pipelines.sinks.warehouse import LastRun, LoadedRun, Warehouse

@@ -15,10 +15,11 @@ from pipelines.blocks import NO_TIME, LabelBlock, split_block
 from pipelines.errors import RunError
 from pipelines.grouped import TaskShard
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.ledger.segments import Segment, unshadowed
 from pipelines.ledger.task_state import TaskState, joined
 from pipelines.ledger.tracking import NightRules, TrackedShard, is_among, track_shard
-from pipelines.ledger.versions import LedgerFolder, Version
+from pipelines.ledger.version import Version
 from pipelines.model import Model
 from pipelines.parallel import mapped
 from pipelines.records import Origin, parse_chunk

@@ -37,7 +37,7 @@ from pipelines.ledger.night_settings import NightSettings
 from pipelines.ledger.segments import all_states, pack_state
 from pipelines.ledger.task_state import TaskState, joined
 from pipelines.ledger.tracking import NightRules, is_among
-from pipelines.ledger.versions import FORMAT_VERSION, PRIOR, KeptFile, KeptSegment, Version, name_of
+from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptFile, KeptSegment, Version, name_of
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files, read_prior_skills
 from pipelines.run_tables import read_table

@@ -16,20 +16,12 @@ from crowdcore.edges import EdgeCounts
 from pipelines.blocks import NO_TIME
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
+from pipelines.ledger.folder import LedgerFolder, checksum_of, refuse_inside
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_work import kept_segment, run_id_of
 from pipelines.ledger.segments import all_states, pack_state
 from pipelines.ledger.task_state import TaskState
-from pipelines.ledger.versions import (
-    FORMAT_VERSION,
-    PRIOR,
-    KeptSegment,
-    LedgerFolder,
-    Version,
-    checksum_of,
-    name_of,
-    refuse_inside,
-)
+from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of
 from pipelines.ledger.whole import prior_of, solve_again, write_whole
 from pipelines.run_tables import read_manifest
 

@@ -15,7 +15,7 @@ from pipelines.ledger.counts_file import KeptCounts
 from pipelines.ledger.night import OpenLedger, score_state, solve_night
 from pipelines.ledger.night_run import RunWriter, write_model, write_scores
 from pipelines.ledger.segments import all_states
-from pipelines.ledger.versions import PRIOR, Version
+from pipelines.ledger.version import PRIOR, Version
 from pipelines.manifest import Clock
 from pipelines.prior import read_prior_skills
 from pipelines.settings import AggregateSettings, BatchSettings

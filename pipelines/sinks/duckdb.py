@@ -34,6 +34,7 @@ PATIENCE_S = 60.0
 SCHEMA = "main"
 _TYPES = {pa.string(): "VARCHAR", pa.int64(): "BIGINT", pa.int32(): "INTEGER", pa.float64(): "DOUBLE"}
 _TYPES |= {pa.bool_(): "BOOLEAN", pa.map_(pa.string(), pa.float64()): "MAP(VARCHAR, DOUBLE)"}
+_SIGN, _SIGN_AT = b"DUCK", 8  # behind a checksum
 _PAUSE_S = 0.2
 _HELD = "Could not set lock"  # DuckDB's words, of a file that another process has open
 _ONE_AT_A_TIME = threading.Lock()  # the file's own lock keeps other processes out, but not other threads
@@ -72,6 +73,8 @@ class DuckDbWarehouse:
         folder = os.path.dirname(os.path.abspath(self.path))
         if not os.path.isdir(folder):
             raise InvalidSettingError(f"The folder {folder} of the DuckDB file is not there; make it first.")
+        if os.path.isfile(self.path) and not _is_database(self.path):
+            raise InvalidSettingError(f"{self.path} is no DuckDB file. Give one, or a name that is free.")
         try:
             self._connected(self._make_tables)
         except duckdb().Error as error:
@@ -203,3 +206,10 @@ def _rows(connection: Any, sql: str, values: Sequence[Any] = ()) -> list[tuple[A
     """Runs a statement to its end; gives its rows, or how many it changed."""
     found: list[tuple[Any, ...]] = connection.execute(sql, list(values)).fetchall()
     return found
+
+
+def _is_database(path: str) -> bool:
+    """Whether a file begins as DuckDB's do: it would open some others as tables, and forget what is loaded."""
+    with open(path, "rb") as file:
+        begin = file.read(_SIGN_AT + len(_SIGN))
+    return begin[_SIGN_AT:] == _SIGN

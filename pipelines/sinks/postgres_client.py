@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pyarrow as pa
 
+from pipelines.addresses import is_secret
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks.postgres_copy import HEADER, TRAILER, copy_rows
 from pipelines.sinks.postgres_tables import waiting_sql
@@ -16,6 +17,7 @@ SCHEMA = "crowdbeam"
 FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _CONNECT_S = 10
 _PIECE_BYTES = 1 << 20
+SECRET_WORDS = ("scram",)  # in names of libpq's options; its files of keys are no secrets
 _NAMES_A_DATABASE = ("PGDATABASE", "PGSERVICE")
 
 
@@ -83,6 +85,7 @@ def copy_waiting(cursor: Any, name: str, fields: Sequence[pa.Field], table: pa.T
 
 def _holds_password(dsn: str) -> bool:
     if not re.match(r"\w+://", dsn):
-        return re.search(r"password\s*=", dsn) is not None
+        return any(is_secret(name, *SECRET_WORDS) for name in re.findall(r"(\w+)\s*=", dsn))
     parts = urlsplit(dsn)
-    return ":" in parts.netloc.rpartition("@")[0] or any("password" in name for name, _ in parse_qsl(parts.query))
+    names = [name for name, _ in parse_qsl(parts.query)]
+    return ":" in parts.netloc.rpartition("@")[0] or any(is_secret(name, *SECRET_WORDS) for name in names)

@@ -91,6 +91,10 @@ def _folder_of(text: str) -> Warehouse:
     from pipelines.sinks.run_folders import FolderWarehouse
 
     path, _, query = text.partition("?")
+    if "@" in re.sub(r"^[A-Za-z0-9+.-]+://", "", path).partition("/")[0] and "://" in path:
+        raise InvalidSettingError(
+            "The warehouse's address holds a user. Credentials come from the configuration of the file system."
+        )
     return FolderWarehouse(path.removeprefix("file://"), **_options(query, "format"))
 
 

@@ -159,7 +159,7 @@ def _refuse_passwords(kind: str, scheme: str, parts: SplitResult, names: Sequenc
     """Refuses what a list of processes would show to everybody; libpq's files of keys are no secrets."""
     user = parts.netloc.rpartition("@")[0]
     if kind == "postgres":
-        found = ":" in user or any("password" in name.lower() for name in names)
+        found = ":" in user or any(is_secret(name, "scram") for name in names)
     else:
         found = bool(user) or any(is_secret(name, "key") for name in names)
     if found:

@@ -23,10 +23,10 @@ from pipelines.blocks import UNORDERED, LabelBlock, split_block
 from pipelines.errors import InputError
 from pipelines.grouped import Grouping, group_blocks, last_events
 from pipelines.inputs import InputPlan, checksum_of, plan_inputs
+from pipelines.ledger.folder import VERSIONS, LedgerFolder
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.segments import all_states
 from pipelines.ledger.task_state import WITHDRAWN, TaskState
-from pipelines.ledger.versions import VERSIONS, LedgerFolder
 from pipelines.records import Origin, parse_chunk
 from pipelines.run_folder import STATE
 from pipelines.run_tables import read_manifest

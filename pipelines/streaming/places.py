@@ -17,12 +17,12 @@ _TOLD = ("status.json", "stream.json", "owner.json", "requests/0.json", "done/0.
 
 
 def feeds(sink: str, source: str) -> bool:
-    """Whether the source reads what the sink gets: one of its topics, its folder, or one inside it or around it.
+    """Whether the source reads what the sink gets: one of its topics, its folder, or one of its tables.
 
     >>> feeds("kafka://localhost:9092/crowd", "kafka://127.0.0.1:9092/crowd.scores"), feeds("out", "in")
     (True, False)
     >>> feeds("out/", "./out"), feeds("in/out", "in"), feeds("out", "out/scores"), feeds("data/out", "data/in-*.csv")
-    (True, True, True, False)
+    (True, False, True, False)
     """
     if _scheme(sink) == _scheme(source) == "kafka":
         (brokers, prefix), (others, topic) = _topic(sink), _topic(source)
@@ -33,7 +33,7 @@ def feeds(sink: str, source: str) -> bool:
 def reads_control(source: str, control: str) -> bool:
     """Whether the source reads the files of the control folder.
 
-    >>> reads_control("in", "in/control"), reads_control("in", "control"), reads_control("c/*.json", "c")
+    >>> reads_control("in", "./in"), reads_control("in", "in/control"), reads_control("c/*.json", "c")
     (True, False, True)
     """
     return _reads(source, control, _TOLD)
@@ -58,14 +58,14 @@ def shown(address: str) -> str:
 
 
 def _reads(source: str, folder: str, names: tuple[str, ...]) -> bool:
-    """Whether a source of files reads those of these names in a folder; folders must not even be inside each other."""
+    """Whether a source of files reads those of these names in a folder; what is in folders below it is not read."""
     if not (_is_folder(source) and _is_folder(folder)):
         return False
     read, place = _real(source), _real(folder)
+    folders = {place, *((place / name).parent for name in names)}
     if any(sign in source for sign in _SIGNS) and not os.path.exists(source):
-        inside = read.parent == place or place in read.parent.parents
-        return inside or any(fnmatch.fnmatchcase(str(place / name), str(read)) for name in names)
-    return read == place or read in place.parents or place in read.parents
+        return read.parent in folders or any(fnmatch.fnmatchcase(str(place / name), str(read)) for name in names)
+    return read in folders
 
 
 def _is_folder(text: str) -> bool:

@@ -12,7 +12,7 @@ from command_line import crowd_rows, write_rows
 
 from pipelines.commands import nightly
 from pipelines.gates import KINDS, parse_gates
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.run_tables import read_table
 
 FOLDER = Path(__file__).parents[2] / "examples" / "cron"

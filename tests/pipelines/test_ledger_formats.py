@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipelines import cli
-from pipelines.ledger.versions import FORMAT_VERSION, LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
+from pipelines.ledger.version import FORMAT_VERSION
 from pipelines.run_tables import read_table
 
 FROZEN = Path(__file__).parent / "ledger_formats"

@@ -16,7 +16,8 @@ from pipelines.frames import unpack
 from pipelines.gates import KINDS
 from pipelines.late import LATE
 from pipelines.ledger import night_work
-from pipelines.ledger.versions import CURRENT, FETCHED, FORMAT_VERSION, WHOLE, Version
+from pipelines.ledger.folder import CURRENT, FETCHED, WHOLE
+from pipelines.ledger.version import FORMAT_VERSION, Version
 from pipelines.records import REASONS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -27,7 +27,6 @@ def folder(tmp_path_factory):
         (("--source", "out/scores/*.jsonl", "--sink", "./out"), "would read what is written to ./out"),
         (("--source", "kafka://a:1,b:1/t", "--sink", "kafka://b:1/t"), "would read what is written to kafka://b:1/t"),
         (("--source", "kafka://a:1/t.scores", "--sink", "kafka://a:1/t?x=y"), "would read what is written to"),
-        (("+", "--sink", "{}/labels/out"), "would read what is written to"),
         (("+", "--sink", "duckdb:x.duckdb"), "is an address of duckdb, which takes finished runs"),
         (("+", "--rejects", "./sink"), "Two of --sink and --rejects are one folder; give each one of its own."),
         (("+", "--control", "{}/labels"), "would read what is in --control"),

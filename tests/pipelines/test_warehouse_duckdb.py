@@ -3,8 +3,12 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
 import pytest
 from warehouse_runs import first_night, score, write_run
 
@@ -71,7 +75,7 @@ def test_a_file_that_is_not_duckdbs_is_not_waited_for_whatever_its_path_says(tmp
     path.parent.mkdir()
     path.write_text("Could not be a database")
     began = time.monotonic()
-    with pytest.raises(InvalidSettingError, match="not a valid DuckDB database file"):
+    with pytest.raises(InvalidSettingError, match="is no DuckDB file"):
         DuckDbWarehouse(str(path)).check()
     assert time.monotonic() - began < 30
 
@@ -97,7 +101,20 @@ def test_tables_of_something_else_are_refused(tmp_path):
 
 def test_files_that_cannot_be_used_are_refused(tmp_path):
     (tmp_path / "text").write_text("no database, but a text that is long enough to be looked at" * 100)
-    with pytest.raises(InvalidSettingError, match=r"text cannot be used: IO Error.*not a valid DuckDB"):
+    with pytest.raises(InvalidSettingError, match=r"text is no DuckDB file. Give one, or a name that is free."):
         DuckDbWarehouse(str(tmp_path / "text")).check()
     with pytest.raises(InvalidSettingError, match="is not there; make it first"):
         DuckDbWarehouse(str(tmp_path / "no" / "a.duckdb")).check()
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet", "empty"])
+def test_a_file_of_labels_is_no_warehouse_though_duckdb_opens_it(tmp_path, name):
+    """DuckDB would make tables in memory, and what was loaded would be gone with them."""
+    table, path = pa.table({"task": ["t"], "worker": ["ann"], "label": ["a"]}), str(tmp_path / name)
+    Path(path).touch()
+    if name != "empty":
+        (csv.write_csv if name.endswith("csv") else pq.write_table)(table, path)
+    before = (tmp_path / name).read_bytes()
+    with pytest.raises(InvalidSettingError, match="is no DuckDB file"):
+        DuckDbWarehouse(str(tmp_path / name)).check()
+    assert (tmp_path / name).read_bytes() == before

@@ -39,7 +39,7 @@ class KillFarm:
 
 def _points():
     """Where a run may be killed: the modules and names of functions, by the names that tests give them."""
-    from pipelines.ledger.versions import LedgerFolder
+    from pipelines.ledger.folder import LedgerFolder
     from pipelines.sinks.duckdb import DuckDbWarehouse
     from pipelines.sinks.run_folders import FolderWarehouse
 

@@ -12,7 +12,7 @@ from nights import bytes_of, ledger_command, nightly, rows_of, run_of, state_of,
 from test_nightly_gates import FIRST as MANY
 from test_nightly_gates import QUIET, TURNED
 
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.run_tables import read_table
 
 FIRST = [("t", "ann", "a", 1), ("t", "bob", "a", 1), ("u", "ann", "b", 1)]

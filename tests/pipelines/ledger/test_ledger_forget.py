@@ -24,7 +24,7 @@ from nights import (
     write_nights,
 )
 
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 
 GONE = "worker-004"
 ALONE = [("task-alone", GONE, "c1", BEGIN_US), ("task-shared", GONE, "c0", BEGIN_US)]

@@ -10,7 +10,7 @@ from test_snapshot import Stream
 
 from pipelines.blocks import NO_TIME
 from pipelines.errors import InputError, InvalidSettingError
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.streaming.bootstrap import prepare
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import BOOTSTRAP, Marker

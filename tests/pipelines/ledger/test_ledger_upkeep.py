@@ -26,7 +26,8 @@ from nights import (
 
 from pipelines.ledger import night
 from pipelines.ledger.counts_file import KeptCounts
-from pipelines.ledger.versions import FORMAT_VERSION, LedgerFolder, checksum_of
+from pipelines.ledger.folder import LedgerFolder, checksum_of
+from pipelines.ledger.version import FORMAT_VERSION
 
 N_NIGHTS = 5
 

@@ -9,8 +9,9 @@ from kill_farm import KillFarm
 from nights import bytes_of, crowd_nights, ledger_command, nightly, rows_of, warehouse_rows, write_nights
 
 from pipelines.errors import RunError
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.ledger.loading import _chain
-from pipelines.ledger.versions import KeptFile, LedgerFolder, Version, name_of
+from pipelines.ledger.version import KeptFile, Version, name_of
 from pipelines.run_folder import FORMAT_VERSION
 from pipelines.sinks.duckdb import DuckDbWarehouse
 from pipelines.sinks.loads import AFTER

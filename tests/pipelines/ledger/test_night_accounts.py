@@ -7,7 +7,7 @@ from kill_farm import KillFarm
 from nights import nightly, write_events
 
 from pipelines import cli
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.run_tables import read_manifest, read_table
 
 LABELS = """task,worker,label,time,op

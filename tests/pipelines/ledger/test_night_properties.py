@@ -12,8 +12,8 @@ from oracle import aggregated
 from crowdcore import pairs
 from pipelines import nightly
 from pipelines.ledger import night
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.ledger.night_settings import NightSettings
-from pipelines.ledger.versions import LedgerFolder
 from pipelines.settings import BatchSettings
 
 NO_TIME = -(1 << 63)

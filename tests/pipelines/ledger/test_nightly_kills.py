@@ -18,7 +18,7 @@ from nights import (
     write_nights,
 )
 
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 
 N_NIGHTS, KILLS_A_NIGHT = 10, 2
 PAIR = ("worker_a", "worker_b")

@@ -11,7 +11,7 @@ from command_line import run_command
 from kill_farm import ROOT
 from nights import bytes_of, crowd_nights, ledger_command, nightly, state_of, warehouse_rows, write_events, write_nights
 
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from command_line import run_command
 from nights import ledger_command, nightly, rows_of, write_events
 from test_warehouses import WAREHOUSES
 
-from pipelines.ledger.versions import LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.run_tables import read_manifest
 
 KEYS = {"scores": "task", "skills": "worker", "edges": ("worker_a", "worker_b")}

@@ -12,8 +12,8 @@ from nights import last_events, nightly, rows_of, run_of, state_of, write_events
 from pipelines import nightly as road
 from pipelines.late import LATE
 from pipelines.ledger import night
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.ledger.night_settings import NightSettings
-from pipelines.ledger.versions import LedgerFolder
 from pipelines.run_tables import read_table
 from pipelines.settings import BatchSettings
 

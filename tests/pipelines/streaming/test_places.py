@@ -22,15 +22,17 @@ def folders(tmp_path, monkeypatch):
     [
         ("link", "in", True),
         ("in", "link", True),
-        ("link/out", "in", True),
+        ("link/out", "in", False),
         ("out/../in", "in", True),
         ("file://{}/in", "in", True),
-        ("{}", "in", True),
+        ("{}", "in", False),
+        ("in", "link/scores", True),
         ("out", "in", False),
         ("inner", "in", False),
         ("in", "in/*.parquet", True),
         ("out", "*.csv", False),
-        ("gs://b/a/out", "gs://b/a", True),
+        ("gs://b/a/", "gs://b/a", True),
+        ("gs://b/a/out", "gs://b/a", False),
         ("gs://b/a", "s3://b/a", False),
         ("kafka://localhost:9092/crowd", "in", False),
     ],
@@ -55,7 +57,8 @@ def test_topics_are_compared_with_their_brokers(sink, topic, expected):
 
 
 def test_a_control_folder_is_known_by_where_it_is(folders):
-    assert reads_control("in", "link/control")
+    assert reads_control("in", "link")
+    assert not reads_control("in", "link/control")
     assert is_same("link", "in")
     assert not is_same("in/control", "in")
 
