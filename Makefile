@@ -19,7 +19,7 @@ $(READY): $(LOCK) pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep -oE '^uv==[0-9.]+' $(LOCK))
 	@VIRTUAL_ENV=$(VENV) $(UV) pip sync --quiet --compile-bytecode --require-hashes $(LOCK)
-	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation --config-settings editable_mode=compat --editable .
 	@$(BIN)/python -m compileall -q crowdcore pipelines schemas
 	@touch $(READY)
 

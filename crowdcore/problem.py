@@ -139,12 +139,12 @@ class AgreementProblem:
 
     def loss(self, x: Floats) -> Floats:
         """(components,) the loss at `x`, without cancellation."""
-        fit = np.zeros(self.parts.n_components)
-        for part in edge_slices(len(self.first)):
-            first = self.first[part]
-            misfit = self.target[part] - x[first] * x[self.second[part]]
-            np.add.at(fit, self.parts.component[first], self.weight[part] * misfit * misfit)
-        return fit + self.by_component(self.prior_strength * (x - self.prior) ** 2)
+        losses = np.empty_like(self.weight)
+        for part in edge_slices(len(losses)):
+            misfit = self.target[part] - x[self.first[part]] * x[self.second[part]]
+            losses[part] = self.weight[part] * misfit * misfit
+        by_first = self._holding(losses) @ np.ones(self.n_workers)
+        return self.by_component(by_first + self.prior_strength * (x - self.prior) ** 2)
 
     def curvature(self, x: Floats) -> sp.csr_array:
         """The upper triangle of half the Hessian, without its diagonal: B (2 x_i x_j − C)."""
@@ -153,7 +153,11 @@ class AgreementProblem:
             product = twice[self.first[part]] * x[self.second[part]]
             product *= self.weight[part]
             np.subtract(product, self.upper_target.data[part], out=products[part])
-        return sp.csr_array((products, self.upper.indices, self.upper.indptr), shape=self.upper.shape)
+        return self._holding(products)
+
+    def _holding(self, values: Floats) -> sp.csr_array:
+        """An upper triangle with numbers of the pairs."""
+        return sp.csr_array((values, self.upper.indices, self.upper.indptr), shape=self.upper.shape)
 
 
 def edge_slices(n_edges: int) -> Iterator[slice]:

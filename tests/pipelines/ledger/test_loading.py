@@ -189,15 +189,12 @@ def test_a_run_that_is_damaged_makes_everything_be_loaded_in_its_place(nights, t
 
 def test_a_ledger_that_cannot_give_everything_says_so_after_the_night(nights, tmp_path):
     """The night is in the ledger, so this is no matter of settings or inputs."""
-    ledger, skills = tmp_path / "ledger", tmp_path / "skills.csv"
-    skills.write_text("worker,skill,n_labels\nworker-000,0.5,10\n")
-    nightly(ledger, nights[0], "--prior-skills", skills)
-    run = ledger / "runs" / "000001" / "manifest.json"
-    run.write_text("{")
-    skills.unlink()
+    ledger = tmp_path / "ledger"
+    nightly(ledger, nights[0])
+    (ledger / "runs" / "000001" / "manifest.json").write_text("{")
+    (ledger / "edges" / "000001.frame").write_bytes(b"torn")
     said = nightly(ledger, nights[0], "--output", tmp_path / "all", code=1).err
-    assert f"{tmp_path}/all: " in said
-    assert "skills.csv" in said
+    assert f"{tmp_path}/all: The ledger is damaged" in said
 
 
 def test_each_warehouse_gets_what_it_lacks(nights, tmp_path):
