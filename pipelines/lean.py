@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NoReturn
 
 _OBJECTS_BEFORE_COLLECTING = 200_000
-_SELDOM_USED = ("f2py", "testing", "ma", "polynomial", "ctypeslib")  # of numpy
+_UNUSED = ("f2py", "testing", "polynomial", "ctypeslib")  # of numpy; not ma, which Arrow looks at in threads
 _MALLOC = ((-8, 1), (-1, 2_000_000_000), (-3, 32 << 20))  # one arena; trimmed late; a map of its own from 32 MB on
 
 
@@ -57,10 +57,13 @@ def _keep_memory() -> None:
 
 
 def _numpy_when_used() -> None:
-    """Has parts of numpy run when somebody uses them: scipy names all of them, which takes a tenth of a second."""
+    """Has parts of numpy run when somebody uses them: scipy names all of them, which takes a tenth of a second.
+
+    Python 3.11 may hand such a part out half run to a second thread: only those that no run uses can be among them.
+    """
     import numpy as np
 
-    for part in _SELDOM_USED:
+    for part in _UNUSED:
         name = f"numpy.{part}"
         spec = find_spec(name) if name not in sys.modules else None
         if spec is None or spec.loader is None:
