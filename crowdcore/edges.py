@@ -124,6 +124,29 @@ class EdgeCounts:
         """How many pairs of workers have a common task."""
         return len(self.first)
 
+    def find(self, first: Ints, second: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """(pairs,) where pairs of places of workers are among the edges, or would come, and which of them are there.
+
+        Where a worker has met all later ones the place of a pair is known; the others are searched for.
+        """
+        starts = np.searchsorted(self.first, np.arange(self.n_workers))
+        at: Ints = np.minimum(starts[first] + second - first - 1, self.n_edges - 1)
+        known = self._holds(at, first, second)
+        left = np.flatnonzero(~known)
+        if len(left):
+            key = self.first * self.n_workers + self.second
+            at[left] = np.searchsorted(key, first[left] * self.n_workers + second[left])
+            known[left] = self._holds(at[left], first[left], second[left])
+        return at, known
+
+    def _holds(self, at: Ints, first: Ints, second: Ints) -> NDArray[np.bool_]:
+        """(pairs,) which are at their places."""
+        if not self.n_edges:
+            return np.zeros(len(at), bool)
+        firsts, seconds = (side.take(at, mode="clip") for side in (self.first, self.second))
+        held: NDArray[np.bool_] = (firsts == first) & (seconds == second)
+        return held
+
     @classmethod
     def _combine(cls, parts: Sequence[tuple["EdgeCounts", int]]) -> "EdgeCounts":
         parts = [(part, sign) for part, sign in parts if part.n_workers or part.n_sampled or part.classes]
@@ -175,15 +198,16 @@ class EdgeCounts:
         n_triples[place] += sign * few.n_triples
         if not n_labels.all():
             return None
-        key = many.first * many.n_workers + many.second
-        asked = place[few.first] * many.n_workers + place[few.second]
-        at = np.searchsorted(key, asked)
-        known = key[np.minimum(at, len(key) - 1)] == asked
-        del key
+        at, known = many.find(place[few.first], place[few.second])
         there = at[known]
         n_common = many.n_common[there] + sign * few.n_common[known]
         n_agree = many.n_agree[there] + sign * few.n_agree[known]
         stays = (n_common != 0) | (n_agree != 0)
+        rest = _together([(many, 1), (few, sign)])
+        if known.all() and stays.all():
+            all_common, all_agree = many.n_common.copy(), many.n_agree.copy()
+            all_common[there], all_agree[there] = n_common, n_agree
+            return cls(many.workers, n_labels, n_triples, many.first, many.second, all_common, all_agree, *rest)
         pairs = _Rearranged.of(many.n_edges, gone=there[~stays], new=at[~known])
         all_common = pairs.with_new(many.n_common, sign * few.n_common[~known])
         all_agree = pairs.with_new(many.n_agree, sign * few.n_agree[~known])
@@ -193,7 +217,7 @@ class EdgeCounts:
             many.workers, n_labels, n_triples,
             pairs.with_new(many.first, place[few.first[~known]]),
             pairs.with_new(many.second, place[few.second[~known]]),
-            all_common, all_agree, *_together([(many, 1), (few, sign)]),
+            all_common, all_agree, *rest,
         )  # fmt: skip
 
 

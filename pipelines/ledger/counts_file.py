@@ -135,15 +135,10 @@ def changed_edges(change: EdgeCounts, edges: EdgeCounts) -> EdgeCounts:
     names = np.unique(np.concatenate([change.workers, edges.workers])) if edges.n_workers else change.workers
     first, second = (np.searchsorted(names, change.workers)[side] for side in (change.first, change.second))
     none = np.zeros(len(names), np.int64)
-    if not edges.n_edges:
-        nothing = np.zeros(len(first), np.int64)
-        return EdgeCounts(names, none, none, first, second, nothing, nothing, ())
-    mine, theirs = edges.first, edges.second
-    if edges.n_workers < len(names):  # some have no label any more
-        place = np.searchsorted(names, edges.workers)
-        mine, theirs = place[mine], place[theirs]
-    key, asked = mine * len(names) + theirs, first * len(names) + second
-    at = np.searchsorted(key, asked)
-    there = key.take(at, mode="clip") == asked
-    n_common, n_agree = (np.where(there, counts.take(at, mode="clip"), 0) for counts in (edges.n_common, edges.n_agree))
+    n_common, n_agree = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
+    is_left = np.isin(names, edges.workers) if edges.n_workers < len(names) else np.ones(len(names), bool)
+    place = np.cumsum(is_left) - 1
+    asked = np.flatnonzero(is_left[first] & is_left[second])  # the others have no label any more
+    at, there = edges.find(place[first[asked]], place[second[asked]])
+    n_common[asked[there]], n_agree[asked[there]] = edges.n_common[at[there]], edges.n_agree[at[there]]
     return EdgeCounts(names, none, none, first, second, n_common, n_agree, ())
