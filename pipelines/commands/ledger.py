@@ -76,6 +76,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         raise InvalidSettingError(f"--output-format is {args.output_format!r}; it takes {', '.join(OUTPUT_FORMATS)}.")
     if args.keep_versions < 1:
         raise InvalidSettingError(f"--keep-versions is {args.keep_versions}; it takes a number of at least 1.")
+    _refuse_other_options(args)
     from pipelines.ledger.folder import LedgerFolder
 
     folder = LedgerFolder(args.ledger)
@@ -86,6 +87,14 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     else:
         show_blocks(blocks)
     return 0
+
+
+def _refuse_other_options(args: Namespace) -> None:
+    """Raises `InvalidSettingError` for an option of another action: it would do nothing."""
+    for name, (default, actions) in _OPTIONS.items():
+        if getattr(args, name) != default and args.action not in actions:
+            flag = f"--{name.replace('_', '-')}"
+            raise InvalidSettingError(f"{flag} is of {' and '.join(actions)}, not of {args.action}. Leave it out.")
 
 
 _Found = tuple[dict[str, Any], list[Block]]
@@ -195,4 +204,11 @@ _ACTIONS: dict[str, Callable[["LedgerFolder", Namespace], _Found]] = {
     "compact": _compact,
     "export": _export,
     "forget": _forget,
+}
+_OPTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {  # the default, and whose it is
+    "to": (0, ("rollback",)),
+    "worker": ("", ("forget",)),
+    "output": ("", ("export",)),
+    "output_format": ("", ("export",)),
+    "keep_versions": (DEFAULT_KEEP, ("rollback", "compact")),
 }

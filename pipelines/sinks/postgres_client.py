@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pyarrow as pa
 
 from pipelines.addresses import is_secret
-from pipelines.errors import InvalidSettingError
+from pipelines.errors import InvalidSettingError, first_line
 from pipelines.sinks.postgres_copy import HEADER, TRAILER, copy_rows
 from pipelines.sinks.postgres_tables import waiting_sql
 
@@ -31,7 +31,13 @@ def psycopg() -> Any:
 
 
 def connect(dsn: str) -> Any:
-    """A new connection."""
+    """A new connection; raises `InvalidSettingError` when libpq does not know an option of the address."""
+    try:
+        psycopg().conninfo.conninfo_to_dict(dsn)
+    except psycopg().ProgrammingError as error:
+        raise InvalidSettingError(
+            f"The address of Postgres cannot be used: {first_line(error)}. It takes libpq's options, and schema=NAME."
+        ) from error
     options = {"connect_timeout": _CONNECT_S, "application_name": "crowdbeam", "client_encoding": "utf8"}
     return psycopg().connect(dsn, **options)
 

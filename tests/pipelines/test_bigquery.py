@@ -12,6 +12,7 @@ import pytest
 import sqlglot
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from google.api_core.exceptions import BadRequest
 from google.cloud import bigquery
 from lake_places import InBigQuery, InIceberg
 from warehouse_runs import after_first, after_second, first_night, score, second_night, write_run
@@ -209,3 +210,13 @@ def test_the_command_loads_into_both_and_says_so(place, request, tmp_path, night
         told = json.loads(capsys.readouterr().out)["warehouses"]
         assert [(one["to"], one["status"]) for one in told] == [(place.address, status), (lake.address, status)]
     assert place.rows("scores") == lake.rows("scores") == after_first(nights[0])["scores"]
+
+
+def test_a_job_that_failed_because_another_loader_was_quicker_is_no_failure():
+    class Failed:
+        def result(self):
+            raise BadRequest("a row of this run is there already")
+
+    assert bigquery_jobs.run_job(None, "load", "EU", lambda _: Failed(), lambda: True) is False
+    with pytest.raises(bigquery_jobs.JobFailedError, match="there already"):
+        bigquery_jobs.run_job(None, "load", "EU", lambda _: Failed(), lambda: False)

@@ -90,3 +90,8 @@ def test_a_missing_client_is_told_with_what_to_install(text, module, extra, monk
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InvalidSettingError, match=rf"pip install 'crowdbeam\[{extra}\]'"):
         warehouse_of(text).check()
+
+
+def test_an_option_that_libpq_does_not_know_is_told():
+    with pytest.raises(InvalidSettingError, match=r"shcema.*It takes libpq's options, and schema=NAME"):
+        warehouse_of("postgresql://h/d?shcema=x").check()

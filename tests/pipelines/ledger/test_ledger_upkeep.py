@@ -239,9 +239,22 @@ def test_a_ledger_of_a_newer_format_is_refused(ledger, nights, command):
 @pytest.mark.parametrize("action", ["show", "verify", "rollback", "compact", "export", "forget"])
 def test_a_folder_without_a_ledger_is_told_and_stays_as_it_is(tmp_path, action):
     (tmp_path / "other.txt").write_text("mine")
-    run = run_command("ledger", action, tmp_path, "--to", "1", "--worker", "w", "--output", tmp_path / "x")
+    options = {"rollback": ("--to", "1"), "forget": ("--worker", "w"), "export": ("--output", tmp_path / "x")}
+    run = run_command("ledger", action, tmp_path, *options.get(action, ()))
     assert (run.code, "holds no ledger" in run.err) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["other.txt"]
+
+
+@pytest.mark.parametrize(
+    ("action", "options"),
+    [("show", ("--to", "3")), ("compact", ("--worker", "w")), ("verify", ("--output-format", "csv")),
+     ("forget", ("--worker", "w", "--keep-versions", "3")), ("rollback", ("--to", "1", "--output", "x"))],
+)  # fmt: skip
+def test_an_option_of_another_action_is_refused(ledger, action, options):
+    before = bytes_of(ledger)
+    run = run_command("ledger", action, ledger, *options)
+    assert (run.code, f", not of {action}. Leave it out." in run.err) == (2, True)
+    assert bytes_of(ledger) == before
 
 
 def test_an_unknown_action_is_told(tmp_path):
