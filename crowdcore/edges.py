@@ -127,25 +127,31 @@ class EdgeCounts:
     def find(self, first: Ints, second: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """(pairs,) where pairs of places of workers are among the edges, or would come, and which of them are there.
 
-        Where a worker has met all later ones the place of a pair is known; the others are searched for.
+        Where a worker has met all later ones the place of a pair is known; else its edges are searched by halves.
         """
-        starts = np.searchsorted(self.first, np.arange(self.n_workers))
-        at: Ints = np.minimum(starts[first] + second - first - 1, self.n_edges - 1)
-        known = self._holds(at, first, second)
+        starts = np.searchsorted(self.first, np.arange(self.n_workers + 1))
+        low, high = starts[first], starts[first + 1]
+        at = np.minimum(low + second - first - 1, high)
+        known = self._holds(at, high, second)
         left = np.flatnonzero(~known)
-        if len(left):
-            key = self.first * self.n_workers + self.second
-            at[left] = np.searchsorted(key, first[left] * self.n_workers + second[left])
-            known[left] = self._holds(at[left], first[left], second[left])
+        at[left] = self._searched(low[left], high[left], second[left])
+        known[left] = self._holds(at[left], high[left], second[left])
         return at, known
 
-    def _holds(self, at: Ints, first: Ints, second: Ints) -> NDArray[np.bool_]:
-        """(pairs,) which are at their places."""
-        if not self.n_edges:
-            return np.zeros(len(at), bool)
-        firsts, seconds = (side.take(at, mode="clip") for side in (self.first, self.second))
-        held: NDArray[np.bool_] = (firsts == first) & (seconds == second)
+    def _holds(self, at: Ints, end: Ints, second: Ints) -> NDArray[np.bool_]:
+        """(places,) which are before their ends and have these second workers."""
+        held: NDArray[np.bool_] = at < end
+        held[held] = self.second[at[held]] == second[held]
         return held
+
+    def _searched(self, low: Ints, high: Ints, second: Ints) -> Ints:
+        """(pairs,) the first place from `low` to `high` whose second worker is not before `second`; `high` if none."""
+        while np.any(low < high):
+            middle = (low + high) >> 1
+            before = low < high
+            before[before] = self.second[middle[before]] < second[before]
+            low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+        return low
 
     @classmethod
     def _combine(cls, parts: Sequence[tuple["EdgeCounts", int]]) -> "EdgeCounts":
