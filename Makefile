@@ -32,7 +32,7 @@ stream-demo: setup  ## a stream to look at: Kafka, Prism, a crowd with spammers,
 
 test: setup  ## every test, doctest and README example; those of an engine that cannot be had are skipped, not in CI
 	@$(BIN)/python -m engines fetch || test -z "$$CI"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	@$(BIN)/python -m pytest -n $(JOBS) --maxschedchunk 1
 
 check: setup  ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check --no-cache .

@@ -1,4 +1,4 @@
-"""The real engines, started once for all tests that ask for them, and only if one does."""
+"""The real engines, started once in a process for all tests that ask for them, and only if one does."""
 
 import os
 from contextlib import ExitStack
@@ -19,12 +19,10 @@ _LEFT = []  # what ends with the process
 
 
 def mark_engine_tests(items):
-    """Puts the tests that need an engine into one group, which is one process of pytest-xdist, and gives them time."""
+    """Gives the tests that need an engine time."""
     for item in items:
-        if set(ENGINES) & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("engines"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+        if set(ENGINES) & set(getattr(item, "fixturenames", ())) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 def started(engine, tmp_path_factory, *, stop=True, **options):
