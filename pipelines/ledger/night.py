@@ -217,5 +217,5 @@ def in_large_parts(tables: Iterator[pa.Table], rows: int = 250_000) -> Iterator[
 
 
 def newest_time(shards: Sequence[ChangedShard]) -> int:
-    """The latest time of an event of the night."""
+    """The latest time of an event of the night that is not after the night began."""
     return max((one.tracked.newest_us for one in shards), default=NO_TIME)

@@ -81,8 +81,7 @@ class NightWork:
         solved = solve_night(self.ledger.counts(), change, settings.aggregate, prior, settings.warm_start)
         clock.lap("solve")
         writer = RunWriter(self.ledger.folder.at("runs", name_of(self._number)), settings.batch.output_format)
-        newest = min(newest_time(shards), clock.started_at_us)  # one label of a wrong clock would close everything
-        clock_us = max(newest, last.clock_us if last else NO_TIME)
+        clock_us = max(newest_time(shards), last.clock_us if last else NO_TIME)
         closing = self._closing(closed_before, clock_us)
         closed = self._write_run(writer, read, shards, change, solved, (closed_before, closing))
         clock.lap("score")

@@ -27,7 +27,8 @@ class TaskState:
     Attributes:
         task: (tasks,) ids, each once.
         starts: (tasks + 1,) the rows of task t are at starts[t]:starts[t + 1].
-        latest: (tasks,) time of each task's latest event, in microseconds since 1970: it decides when a task closes.
+        latest: (tasks,) time of each task's latest event, in microseconds since 1970: it decides when a task closes. An
+            event of no time, or of one in the future, counts as of the beginning of the night it came in.
         worker, workers: (rows,) codes, and the ids they stand for.
         label, classes: (rows,) codes, `WITHDRAWN` where there is no label any more, and the classes they stand for.
         time: (rows,) when, `NO_TIME` where unknown.

@@ -23,11 +23,11 @@ class NightRules:
 
     Attributes:
         closed_before_us: tasks whose latest event is older are closed.
-        night_us: when the night is: the time of events that have none, where tasks are closed by it.
+        night_us: when the night began: where tasks are closed, the time of events that have none or a later one.
     """
 
-    closed_before_us: int = NO_TIME
-    night_us: int = 0
+    closed_before_us: int
+    night_us: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TrackedShard:
         after: the same tasks, and the new ones, as they are now.
         counts: what became of the events, as `pipelines.counts` says.
         rejects: late events, as a table; None when there is none.
-        newest_us: the latest time of an event; `NO_TIME` when none has one.
+        newest_us: the latest time of an event that is not after the night began; `NO_TIME` when none has one.
     """
 
     before: TaskState
@@ -95,13 +95,19 @@ def track_shard(blocks: Sequence[LabelBlock], segments: Sequence[Segment], rules
     after, counts = _merged(before, events, rules)
     if n_late:
         counts.update({"labels_rejected": n_late, f"labels_rejected.{LATE}": n_late})
-    return TrackedShard(before, after, counts, rejects, int(events.time.max(initial=NO_TIME)))
+    return TrackedShard(before, after, counts, rejects, _newest(events.time, rules.night_us))
 
 
 def is_among(texts: pa.LargeStringArray, known: pa.LargeStringArray) -> NDArray[np.bool_]:
     """(texts,) which are among `known`."""
     found: NDArray[np.bool_] = pc.is_in(texts, value_set=known).to_numpy(zero_copy_only=False)
     return found
+
+
+def _newest(time: Ints, night_us: int) -> int:
+    """The latest of some times that is not after the night began: one label of a wrong clock would close everything."""
+    newest = int(time.max(initial=NO_TIME))
+    return newest if newest <= night_us else int(time[time <= night_us].max(initial=NO_TIME))
 
 
 def _merged(before: TaskState, events: _Events, rules: NightRules) -> tuple[TaskState, Counter[str]]:
@@ -129,6 +135,7 @@ def _merged(before: TaskState, events: _Events, rules: NightRules) -> tuple[Task
     latest = np.full(len(events.tasks), NO_TIME)
     latest[place] = before.latest
     np.maximum.at(latest, events.task, np.where(events.time == NO_TIME, rules.night_us, events.time))
+    latest = np.minimum(latest, rules.night_us)
     chosen = label[kept]
     withdrawn = chosen == len(classes)
     state = TaskState(

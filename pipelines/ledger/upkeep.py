@@ -157,12 +157,12 @@ def _without_time(version: Version, segments: Sequence[KeptSegment]) -> Version:
 
 
 def _latest(state: TaskState, touched: Any) -> Any:
-    """(tasks,) time of the latest event that is left; where one has no time, it stays as it was."""
+    """(tasks,) time of the latest event that is left, not later than it was; where one has no time, it stays."""
     found = np.full(len(state), NO_TIME)
     np.maximum.at(found, state.row_task, state.time)
     timed = np.ones(len(state), bool)
     timed[state.row_task[state.time == NO_TIME]] = False
-    return np.where(touched & timed & (found != NO_TIME), found, state.latest)
+    return np.where(touched & timed & (found != NO_TIME), np.minimum(found, state.latest), state.latest)
 
 
 def _seen(state: TaskState) -> TaskState:

@@ -58,7 +58,7 @@ class Version:
         n_tasks: how many tasks there are.
         classes: how many labels each class has.
         n_sampled: tasks of which only a part of the pairs is counted.
-        clock_us: the latest time of an event.
+        clock_us: the latest time of an event that was not in the future on the night it came in.
         closed_before_us: tasks whose latest event is older are closed.
         closed: the verdicts on closed tasks: how many of each label.
         whole: whether the run holds everything; else it holds what has changed since `parent`.

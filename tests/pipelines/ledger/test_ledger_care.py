@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 import duckdb
@@ -157,15 +156,6 @@ def test_all_of_a_night_is_on_the_disk_before_it_holds(ledger, tmp_path, monkeyp
     (known,) = at_exchange
     assert any("/runs/000003/scores/" in path for path in new)
     assert new | folders | {os.path.dirname(path) for path in new} <= known | {str(ledger / "CURRENT")}
-
-
-def test_a_label_from_the_future_closes_no_task_before_its_time(tmp_path):
-    day, now = 86_400_000_000, time.time_ns() // 1000
-    rows = [("t", "ann", "a", now - 3 * day), ("u", "bob", "a", now + 40_000 * day)]
-    ttl = ("--task-ttl", "7d")
-    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], *ttl)
-    told = nightly(tmp_path / "ledger", [write_events(tmp_path / "2.csv", [("t", "bob", "a", now - day)])], *ttl)
-    assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 0)
 
 
 def test_a_file_of_labels_may_be_given_as_gold_too(ledger, night):

@@ -2,12 +2,13 @@
 
 import json
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nights import last_events, nightly, rows_of, run_of, state_of, write_events
+from nights import last_events, latest_of, ledger_command, nightly, rows_of, run_of, state_of, write_events
 
 from pipelines import nightly as road
 from pipelines.late import LATE
@@ -18,14 +19,15 @@ from pipelines.run_tables import read_table
 from pipelines.settings import BatchSettings
 
 NO_TIME = -(1 << 63)
+FUTURE = 4_070_908_800_000_000  # 2099
 
 
 class ModelOfClosing:
     """The rule, one event at a time.
 
-    The clock is the latest time of an event that was taken. When a night is over, tasks whose latest event is older
-    than the clock less the time to live are closed; what is closed stays closed. An event without a time keeps its
-    task open as long as events of today's date would.
+    The clock is the latest time of an event that was taken and is not in the future. When a night is over, tasks whose
+    latest event is older than the clock less the time to live are closed; what is closed stays closed. An event without
+    a time or from the future keeps its task open as long as events of today's date would.
     """
 
     def __init__(self, today):
@@ -46,8 +48,9 @@ class ModelOfClosing:
                     late.append((number, place, event))
                     continue
                 self.taken.append(event)
-                self.latest[task] = max(self.latest.get(task, NO_TIME), self.today if time is None else time)
-                self.clock = max(self.clock, NO_TIME if time is None else time)
+                is_past = time is not None and time < FUTURE
+                self.latest[task] = max(self.latest.get(task, NO_TIME), time if is_past else self.today)
+                self.clock = max(self.clock, time if is_past else NO_TIME)
         if ttl and self.clock != NO_TIME:
             self.closed_before = max(self.closed_before, self.clock - ttl)
         return late, {task for task in self.latest if self.is_closed(task)} - shut
@@ -57,7 +60,7 @@ events = st.tuples(
     st.sampled_from(["t", "u", "v", "x"]),
     st.sampled_from(["ann", "bob", "cem"]),
     st.sampled_from(["yes", "no", None]),
-    st.sampled_from([None, *range(0, 60, 4)]),
+    st.sampled_from([None, *range(0, 60, 4), FUTURE, FUTURE + 1]),
 )
 nights = st.lists(
     st.tuples(st.lists(st.lists(events, min_size=1, max_size=6), min_size=1, max_size=2), st.sampled_from([0, 5, 20])),
@@ -69,7 +72,7 @@ nights = st.lists(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(nights=nights, rescore=st.sampled_from(["changed", "all"]))
 def test_nights_go_by_the_rule(nights, rescore):
-    """Labels without times, a time to live that changes from night to night or is taken away."""
+    """Labels without times and from the future, a time to live that changes from night to night or is taken away."""
     with tempfile.TemporaryDirectory() as folder:
         model, ledger, verdicts = ModelOfClosing(today=1 << 60), f"{folder}/ledger", Counter()
         for number, (files, ttl) in enumerate(nights):
@@ -169,3 +172,37 @@ def test_a_task_at_the_very_edge_of_one_night_closes_in_the_next(tmp_path, monke
         file = write_events(tmp_path / f"{number}.csv", [(f"t{number}", "ann", "a", number * HOUR)])
         closed = nightly(tmp_path / "ledger", [file], "--task-ttl", "1h", "--shards", "1")["counts"]["tasks_closed"]
         assert closed == told, number
+
+
+def test_a_label_from_the_future_closes_no_other_task(tmp_path):
+    rows = [("t", "ann", "a", 10 * HOUR), ("u", "bob", "a", 11 * HOUR), ("v", "ann", "a", FUTURE)]
+    ttl = ("--task-ttl", "24h")
+    told = nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], *ttl)
+    assert told["counts"]["tasks_closed"] == 0
+    assert LedgerFolder(str(tmp_path / "ledger")).existing().clock_us == 11 * HOUR
+    told = nightly(tmp_path / "ledger", [write_events(tmp_path / "2.csv", [("t", "bob", "a", 12 * HOUR)])], *ttl)
+    assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 0)
+
+
+def test_a_task_with_a_label_from_the_future_closes_later_like_others(tmp_path):
+    ledger = str(tmp_path / "ledger")
+    begun = time.time_ns() // 1000
+    _night(ledger, write_events(tmp_path / "1.csv", [("t", "ann", "a", FUTURE)]))
+    ended = time.time_ns() // 1000
+    assert begun <= latest_of(ledger)["t"] <= ended
+    _night(ledger, write_events(tmp_path / "2.csv", [("t", "ann", "b", ended)]))  # older than the label of 2099
+    assert state_of(ledger)["rows"]["t", "ann"][:2] == ("a", FUTURE)
+    _night(ledger, write_events(tmp_path / "3.csv", [("u", "ann", "a", time.time_ns() // 1000)]))
+    assert LedgerFolder(ledger).existing().closed == {"a": 1}
+
+
+def test_a_task_of_which_a_label_is_forgotten_keeps_no_time_from_the_future(tmp_path):
+    rows = [("t", "ann", "a", FUTURE), ("t", "bob", "a", HOUR), ("t", "cem", "a", HOUR)]
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)])
+    ledger_command("forget", tmp_path / "ledger", "--worker", "bob")
+    assert latest_of(tmp_path / "ledger")["t"] <= time.time_ns() // 1000
+
+
+def _night(ledger, file):
+    """A night with the shortest time to live that there is."""
+    road.run(NightSettings(BatchSettings((str(file),), ""), ledger, task_ttl_us=1))
