@@ -1,8 +1,8 @@
 """Changes: what new, corrected and withdrawn labels do to the counts of worker pairs.
 
 Some labels of some tasks change. Of the pairs of labels on these tasks only those with a changed label matter; each
-takes away what it counted before and adds what it counts after. Counts are integers, so that changes add up exactly, in
-any order.
+takes away what it counted before and adds what it counts after. Of a task with too many pairs to count all, those that
+count before and after alike are left out too. Counts are integers, so that changes add up exactly, in any order.
 
 >>> change = change_of(
 ...     task=np.array([7, 7, 7]), worker=np.array([0, 1, 2]), before=np.array([1, 0, NONE]), after=np.array([1, 1, 1]),
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crowdcore.labels import Ints, TaskLabels
-from crowdcore.pairs import is_sampled, pair_rounds
+from crowdcore.pairs import is_sampled, pair_rounds, sorted_pairs
 
 NONE = -1
 
@@ -85,15 +85,15 @@ def change_of(
     )
     triples = np.where(is_, np.repeat(_triples(new_size), size_of), 0)
     triples -= np.where(was, np.repeat(_triples(old_size), size_of), 0)
-    sampled = is_sampled(old_size) | is_sampled(new_size)
-    parts = [_changed_pairs(task, worker, before, after)]
-    if sampled.any():
-        huge = np.repeat(sampled, size_of)
+    huge = np.repeat(is_sampled(old_size) | is_sampled(new_size), size_of)
+    if huge.any():
         order = np.arange(n_workers) if rank is None else rank()
-        parts = [_changed_pairs(task[~huge], worker[~huge], before[~huge], after[~huge])]
-        for label, sign in ((before, -1), (after, 1)):
-            chosen = huge & (label >= 0)
-            parts += _counted(task[chosen], worker[chosen], label[chosen], sign, n_workers, n_classes, order)
+        parts = [
+            _changed_pairs(task[~huge], worker[~huge], before[~huge], after[~huge]),
+            _changed_samples(task[huge], worker[huge], before[huge], after[huge], n_classes, order),
+        ]
+    else:
+        parts = [_changed_pairs(task, worker, before, after)]
     by_class = np.bincount(after[is_], minlength=n_classes) - np.bincount(before[was], minlength=n_classes)
     return EdgeChange(
         np.concatenate([part.first for part in parts]),
@@ -137,13 +137,22 @@ def _changed_pairs(task: Ints, worker: Ints, before: Ints, after: Ints) -> _Pair
     return _Pairs(np.minimum(x, y), np.maximum(x, y), n_common[kept], n_agree[kept])
 
 
-def _counted(
-    task: Ints, worker: Ints, label: Ints, sign: int, n_workers: int, n_classes: int, rank: Ints
-) -> list[_Pairs]:
+def _changed_samples(task: Ints, worker: Ints, before: Ints, after: Ints, n_classes: int, rank: Ints) -> _Pairs:
+    """The same for tasks with so many pairs that a part is counted: what is in both parts alike cancels out."""
+    parts = []
+    for label, sign in ((before, -1), (after, 1)):
+        there = label >= 0
+        parts += _counted(task[there], worker[there], label[there], sign, n_classes, rank)
+    columns = [[part.first, part.second, part.n_common, part.n_agree] for part in parts]
+    first, second, n_common, n_agree = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return _Pairs(*sorted_pairs(first, second, n_common, n_agree, len(rank)))
+
+
+def _counted(task: Ints, worker: Ints, label: Ints, sign: int, n_classes: int, rank: Ints) -> list[_Pairs]:
     """All pairs of some tasks, sampled where they are too many, added or taken away."""
     order = np.lexsort([rank[worker], task])
     starts = np.flatnonzero(np.diff(task[order], prepend=task[order][:1] - 1))
-    labels = TaskLabels(np.append(starts, len(order)), worker[order], label[order], n_workers, n_classes)
+    labels = TaskLabels(np.append(starts, len(order)), worker[order], label[order], len(rank), n_classes)
     parts = []
     for pairs in pair_rounds(labels):
         first, second = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
