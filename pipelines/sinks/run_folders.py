@@ -13,6 +13,7 @@ written last. What a load that was killed left behind is removed by the next one
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 import schemas
-from pipelines.errors import InvalidSettingError, RunError
+from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.run_folder import MANIFEST
 from pipelines.run_tables import read_parts
 from pipelines.settings import OUTPUT_FORMATS
@@ -33,6 +34,7 @@ from pipelines.sources.storage import is_local, missing_extra
 from pipelines.table_files import write_file, write_table
 
 _LOADING = "_loading-"
+_NIGHT = re.compile(r"run-\d{6,}")
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,13 @@ class FolderWarehouse:
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded: of its highest version."""
-        return max(
-            (LastRun(run.version, run.run_id) for run in self._runs() if run.ledger == ledger), default=LastRun()
-        )
+        newest = self._newest()
+        return LastRun(newest.version, newest.run_id) if newest and newest.ledger == ledger else LastRun()
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
-        return frozenset(run.ledger for run in self._runs() if run.ledger)
+        """The ids of the ledgers whose runs were loaded; empty when there are none. A folder takes those of one."""
+        newest = self._newest()
+        return frozenset({newest.ledger} if newest else ())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
@@ -105,26 +107,31 @@ class FolderWarehouse:
             raise RunError(f"{self} did not take run {run.run_id}: {' '.join(str(error).split())}.") from error
 
     def _load(self, tables: LoadTables) -> Mapping[str, int]:
-        run, place = tables.run, storage.join(self.path, _name_of(tables.run))
-        self._remove_leftovers(place)
-        for other in self._runs():
-            if other.run_id == run.run_id or (
-                run.ledger and other.ledger == run.ledger and other.version >= run.version
-            ):
-                return {}
-            if run.ledger and other.ledger and other.ledger != run.ledger:
-                raise RunError(
-                    f"{self.path} holds the runs of another ledger, {other.ledger}; give one folder a ledger."
-                )
-        beside = storage.join(self.path, _LOADING + _name_of(run)) if is_local(self.path) else place
+        run, name = tables.run, _name_of(tables.run)
+        there, place = self._run_in(name), storage.join(self.path, name)
+        self._remove_leftovers(None if there else place)
+        if self._is_there(run, there):
+            return {}
+        beside = storage.join(self.path, _LOADING + name) if is_local(self.path) else place
         outputs = self._write_tables(tables, beside)
         _write_manifest(tables, beside, self.format, outputs)
         if beside != place:
-            os.rename(beside, place)
+            _exchange(beside, place)
         rows = dict.fromkeys(schemas.TABLES, 0)
         for output in outputs:
             rows[output["path"].partition("/")[0]] += output["rows"]
         return rows
+
+    def _is_there(self, run: LoadedRun, there: LoadedRun | None) -> bool:
+        """Whether a run is there already; `there` is what has its name. Raises `RunError` where it cannot be put."""
+        newest = self._newest() if run.ledger else None
+        if newest and newest.ledger != run.ledger:
+            raise RunError(f"{self.path} holds the runs of another ledger, {newest.ledger}; give one folder a ledger.")
+        if (newest and newest.version >= run.version) or (there and there.run_id == run.run_id):
+            return True
+        if there:
+            raise RunError(f"{there.path} is another run, {there.run_id}; move it, or give another folder.")
+        return False
 
     def _write_tables(self, tables: LoadTables, folder: str) -> list[dict[str, Any]]:
         """Writes every table, also an empty one; gives what the manifest tells of the files."""
@@ -137,27 +144,36 @@ class FolderWarehouse:
                 outputs.append({"path": path, "size_bytes": size, "rows": part.num_rows})
         return sorted(outputs, key=lambda one: str(one["path"]))
 
-    def _runs(self) -> Iterator[LoadedRun]:
-        """The runs that are there."""
+    def _newest(self) -> LoadedRun | None:
+        """The last night's run. Their names tell which that is: no other is opened, unless it is damaged."""
         if is_local(self.path):
-            names = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
-            folders = [os.path.join(self.path, name) for name in names if not name.startswith(_LOADING)]
-            found = [folder for folder in folders if os.path.exists(os.path.join(folder, MANIFEST))]
+            names = os.listdir(self.path) if os.path.isdir(self.path) else []
         else:
-            manifests = storage.match(storage.join(self.path, "*", MANIFEST))
-            found = [path.rpartition("/")[0] for path, _ in manifests]
-        return map(loaded_run_of, found)
+            names = [path.split("/")[-2] for path, _ in storage.match(storage.join(self.path, "run-*", MANIFEST))]
+        nights = [name for name in names if _NIGHT.fullmatch(name)]
+        found = map(self._run_in, sorted(nights, key=lambda name: int(name[4:]), reverse=True))
+        return next((run for run in found if run and run.ledger), None)
 
-    def _remove_leftovers(self, place: str) -> None:
-        """Removes what a load that was killed left."""
+    def _run_in(self, name: str) -> LoadedRun | None:
+        """The run in one of the folders; None when there is none, or a damaged one, which is no whole run."""
+        folder = storage.join(self.path, name)
+        if not storage.exists(storage.join(folder, MANIFEST)):
+            return None
+        try:
+            return loaded_run_of(folder)
+        except InputError as error:
+            if isinstance(error.__cause__, (ValueError, KeyError)):
+                return None
+            raise  # it cannot be read just now, or is a later crowdbeam's: it may be whole
+
+    def _remove_leftovers(self, place: str | None) -> None:
+        """Removes what a load that was killed left; on other file systems, from `place`, where there is no run."""
         if is_local(self.path):
             for name in os.listdir(self.path):
                 if name.startswith(_LOADING):
                     shutil.rmtree(os.path.join(self.path, name))
-        elif not storage.exists(storage.join(place, MANIFEST)):
-            found = storage.match(storage.join(place, "**"))
-            if found:
-                storage.delete([path for path, _ in found])
+        elif place and (found := storage.match(storage.join(place, "**"))):
+            storage.delete([path for path, _ in found])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -169,6 +185,15 @@ class FolderWarehouse:
             yield
         finally:
             os.close(number)
+
+
+def _exchange(beside: str, place: str) -> None:
+    """Moves a run to its place; a damaged one that is there is removed, at no moment in part."""
+    damaged = f"{beside}-damaged"
+    if os.path.exists(os.path.join(place, MANIFEST)):
+        os.rename(place, damaged)
+    os.rename(beside, place)
+    shutil.rmtree(damaged, ignore_errors=True)
 
 
 def _name_of(run: LoadedRun) -> str:

@@ -158,6 +158,17 @@ def test_a_warehouse_that_fails_keeps_no_other_from_the_night_and_is_named(night
     assert [len(told[str(place)]) > 0 for place in places] == [True, True, False]
 
 
+def test_a_damaged_run_in_a_folder_of_runs_stops_no_night(nights, tmp_path):
+    ledger, to = tmp_path / "ledger", ("--output", tmp_path / "out")
+    for files in nights[:2]:
+        nightly(ledger, files, *to)
+    (tmp_path / "out" / "run-000001" / "manifest.json").write_text("")
+    assert nightly(ledger, nights[2], *to)["loaded"][str(tmp_path / "out")]["scores"] > 0
+    (tmp_path / "out" / "run-000003" / "manifest.json").write_text("")
+    assert nightly(ledger, nights[2], *to)["loaded"][str(tmp_path / "out")]["scores"] > 0
+    assert rows_of(tmp_path / "out" / "run-000003", "scores", "task").keys()
+
+
 def test_a_damaged_account_of_an_older_version_makes_everything_be_loaded(nights, tmp_path):
     ledger, to = tmp_path / "ledger", ("--output", f"duckdb:{tmp_path}/crowd.duckdb")
     nightly(ledger, nights[0], *to)
