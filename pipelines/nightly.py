@@ -22,7 +22,6 @@ from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files
 from pipelines.sinks.warehouse import Warehouse
-from pipelines.sinks.warehouses import warehouse_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def run(settings: NightSettings) -> NightResult:
     """
     clock = Clock()
     progress.reset()
-    warehouses = [warehouse_of(text) for text in settings.outputs]
+    warehouses = settings.warehouses()
     for warehouse in warehouses:
         refuse_inside(warehouse.local_path, settings.ledger)
     if settings.lineage:

@@ -78,16 +78,14 @@ def build_parser() -> CommandParser:
 def run(args: Namespace, beam_args: Sequence[str]) -> int:
     """Loads, and shows what was loaded."""
     from pipelines.sinks.loads import loaded_run_of
-    from pipelines.sinks.warehouses import warehouse_of
+    from pipelines.sinks.warehouses import warehouses_of
 
     loaded = loaded_run_of(args.run)
-    warehouses = {str(one): one for one in map(warehouse_of, args.to)}
-    if len(warehouses) < len(args.to):
-        raise InvalidSettingError("--to names a warehouse twice; name each once.")
-    for one in warehouses.values():
+    warehouses = warehouses_of(args.to, "--to")
+    for one in warehouses:
         one.check()
         _refuse_gap(one, loaded)
-    loadings = [_load(one, loaded) for one in warehouses.values()]
+    loadings = [_load(one, loaded) for one in warehouses]
     if args.json:
         write_out(json.dumps(_as_json(loaded, loadings), ensure_ascii=False))
     else:

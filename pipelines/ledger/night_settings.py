@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pipelines.errors import InvalidSettingError
 from pipelines.gates import Gate
 from pipelines.settings import TIME_UNITS, AggregateSettings, BatchSettings
+from pipelines.sinks.warehouse import Warehouse
+from pipelines.sinks.warehouses import warehouses_of
 
 RESCORE = ("changed", "all")
 DEFAULT_KEEP = 7
@@ -57,6 +59,11 @@ class NightSettings:
             raise InvalidSettingError(f"--shards is {self.shards}; it takes a number from 0 to {MOST_SHARDS}.")
         if self.keep < 1:
             raise InvalidSettingError(f"--keep-versions is {self.keep}; it takes a number of at least 1.")
+        self.warehouses()
+
+    def warehouses(self) -> list[Warehouse]:
+        """The outputs; raises `InvalidSettingError` when one cannot be told, or is named twice."""
+        return warehouses_of(self.outputs, "--output")
 
     @property
     def aggregate(self) -> AggregateSettings:

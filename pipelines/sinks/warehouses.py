@@ -1,13 +1,15 @@
 """Where runs are loaded to, from the text a user gives."""
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pipelines.addresses import FILE_SCHEMES, meant
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks.warehouse import Warehouse
+from pipelines.sources.storage import is_local
 
 FORMS = {
     "postgresql": "postgresql://USER@HOST:PORT/DATABASE",
@@ -43,6 +45,31 @@ def warehouse_of(text: str) -> Warehouse:
         return _folder_of(text)
     hint = meant(scheme, FORMS, f"There are {', '.join(FORMS)}://.")
     raise InvalidSettingError(f"The warehouse begins with {scheme}:, which is not known. {hint}")
+
+
+def warehouses_of(texts: Sequence[str], option: str) -> list[Warehouse]:
+    """The warehouses that `texts` name; raises `InvalidSettingError` when two are one place, however they are spelled.
+
+    >>> [str(one) for one in warehouses_of(["out", "duckdb:crowd.duckdb"], "--to")]
+    ['out', 'duckdb:crowd.duckdb']
+    """
+    found: dict[str, Warehouse] = {}
+    for warehouse in map(warehouse_of, texts):
+        other = found.setdefault(_place_of(warehouse), warehouse)
+        if other is not warehouse:
+            raise InvalidSettingError(
+                f"{option} names a warehouse twice, as {other} and as {warehouse}; name each once."
+            )
+    return list(found.values())
+
+
+def _place_of(warehouse: Warehouse) -> str:
+    """What is the same for all spellings of one place on this machine; a folder is one place in every format."""
+    text, path = str(warehouse), warehouse.local_path
+    if not path:
+        return text
+    where = os.path.realpath(path) if is_local(path) else path.rstrip("/")
+    return f"{where}?{text.partition('?schema=')[2]}"
 
 
 def _postgres_of(text: str) -> Warehouse:

@@ -115,6 +115,8 @@ def test_what_changed_is_not_loaded_where_the_night_before_is_missing(tmp_path):
         (["nothing", "--to", "all"], "nothing holds no finished run"),
         (["RUN"], "--to"),
         (["RUN", "--to", "all", "--to", "all"], "names a warehouse twice"),
+        (["RUN", "--to", "all", "--to", "./all/?format=csv"], "twice, as all and as ./all/?format=csv; name each once"),
+        (["RUN", "--to", "duckdb:d", "--to", "duckdb:./d"], "names a warehouse twice"),
         (["RUN", "--to", "all", "--to", "postgresql://me:hush@h/d"], "set PGPASSWORD"),
         (["RUN", "--to", "all", "--to", "postgresql://me@127.0.0.1:1/d"], "Postgres cannot be reached"),
         (["RUN", "--to", "all", "--to", "duckbd:///x"], "Did you mean duckdb"),

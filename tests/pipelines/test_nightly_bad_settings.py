@@ -47,6 +47,8 @@ NIGHTLY = [
     (("{}/labels.csv", "--ledger", "new", "--output", "mysql://host/crowd"), "begins with mysql:, which is not known."),
     (("{}/labels.csv", "--ledger", "new", "--output", "duckbd:///crowd.duckdb"), "Did you mean duckdb:///PATH?"),
     (("{}/labels.csv", "--ledger", "new", "--output", "{}/run"), "is the folder of one run; give a folder for many."),
+    (("{}/labels.csv", "--ledger", "new", "--output", "out", "--output", "out"), "--output names a warehouse twice"),
+    (("{}/labels.csv", "--ledger", "new", "--output", "out", "--output", "./out/"), "as out and as ./out/; name each"),
     (("{}/labels.csv", "--ledger", "new", "--output", "{}/labels.csv"), "is a file; give a folder."),
     (
         ("{}/labels.csv", "--ledger", "new", "--output", "postgresql://me@localhost:1/crowd"),

@@ -8,7 +8,7 @@ from pipelines.errors import InvalidSettingError
 from pipelines.sinks.duckdb import DuckDbWarehouse
 from pipelines.sinks.postgres_warehouse import PostgresWarehouse
 from pipelines.sinks.run_folders import FolderWarehouse
-from pipelines.sinks.warehouses import warehouse_of
+from pipelines.sinks.warehouses import warehouse_of, warehouses_of
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,11 @@ def test_a_missing_client_is_told_with_what_to_install(text, module, extra, monk
 def test_an_option_that_libpq_does_not_know_is_told():
     with pytest.raises(InvalidSettingError, match=r"shcema.*It takes libpq's options, and schema=NAME"):
         warehouse_of("postgresql://h/d?shcema=x").check()
+
+
+def test_two_schemas_of_one_file_are_two_places_and_two_names_of_one_schema_are_one(tmp_path):
+    (tmp_path / "link").symlink_to("crowd.duckdb")
+    both = [f"duckdb:{tmp_path}/crowd.duckdb", f"duckdb:{tmp_path}/crowd.duckdb?schema=nights"]
+    assert [str(one) for one in warehouses_of(both, "--to")] == both
+    with pytest.raises(InvalidSettingError, match="--to names a warehouse twice, as"):
+        warehouses_of([*both, f"duckdb:{tmp_path}/link"], "--to")
