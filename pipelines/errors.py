@@ -3,7 +3,7 @@
 CrowdbeamError
 ├── InvalidSettingError    a setting that cannot be used; nothing has run
 ├── InputError             an input that cannot be used at all; nothing has run
-└── RunError               a run that began and did not finish
+└── RunError               a run that began and did not do all it was asked
 """
 
 
@@ -20,7 +20,7 @@ class InputError(CrowdbeamError):
 
 
 class RunError(CrowdbeamError):
-    """A run that began and did not finish; the output folder holds no new result."""
+    """A run that began and did not do all it was asked; the message says what is not done, or not there."""
 
 
 def first_line(error: BaseException) -> str:
