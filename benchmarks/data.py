@@ -28,7 +28,6 @@ N_FILES = 8
 LABELS_PER_TASK = 5
 TASK_AFFIXES = (("t", ""), ("tâche-", ""), ("item/2024/", ".jpg"), ("画像_", "·été"))
 WORKER_AFFIXES = (("w", ""), ("ouvrière-", ""), ("worker.", "@example.org"), ("作業者 ", ""))
-AVRO_CODECS = ("null", "deflate")
 
 _ROUND_TASKS = 100_000
 _BLOCK_RECORDS = 2_000

@@ -68,9 +68,9 @@ def state_bytes(engine: Any, name: str) -> int:
     """The size of a checkpoint that holds everything; Prism makes none."""
     if name != "flink":
         return 0
-    (job_id,) = [one["jid"] for one in engine.jobs() if one["state"] == "RUNNING"]
-    before = engine.checkpoint(job_id)
-    while (latest := engine.checkpoint(job_id)) is None or latest == before:
+    (job_id,) = [one["jid"] for one in engine.rest.jobs() if one["state"] == "RUNNING"]
+    before = engine.rest.checkpoint(job_id)
+    while (latest := engine.rest.checkpoint(job_id)) is None or latest == before:
         time.sleep(0.5)
     return int(latest.size_bytes)
 
@@ -137,13 +137,13 @@ def slow(bench: Bench, seconds: float, rate: int = 10) -> None:
         job = start(bench, engine, case)
         try:
             job.wait(lambda s: s["events"] >= CROWD and s["settled"], 180)
-            (job_id,) = [one["jid"] for one in engine.jobs() if one["state"] == "RUNNING"]
+            (job_id,) = [one["jid"] for one in engine.rest.jobs() if one["state"] == "RUNNING"]
             words = [bench.kafka.bootstrap, f"labels-{case}", str(int(rate * seconds)), str(rate)]
             producer = subprocess.Popen([sys.executable, "-m", "benchmarks.stream_load", *words], cwd=ROOT)
             marks = []
             while producer.poll() is None:
                 time.sleep(10)
-                checkpoint = engine.checkpoint(job_id)
+                checkpoint = engine.rest.checkpoint(job_id)
                 size = checkpoint.size_bytes if checkpoint else 0
                 marks.append((time.monotonic(), size, memory_mb(engine.workers()), job.status().get("events", 0)))
         finally:

@@ -7,13 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from engines.errors import EngineError
 from engines.fetch import require
-from engines.flink_rest import Checkpoint, FlinkRest
+from engines.flink_rest import FlinkRest
 from engines.flink_settings import FlinkPorts, FlinkSettings
-from engines.processes import LOOPBACK, Process, answers, members, start, wait_until
+from engines.processes import LOOPBACK, Process, answers, members, processor_ticks, start, wait_until
 
 _START_S = 180
 _LOOK_S = 2.0
@@ -134,39 +133,11 @@ class Flink:
         workers = self.workers()
         if not workers:
             raise EngineError("There is no Python worker: no job runs.")
-        before = {pid: _processor_ticks(pid) for pid in workers}
+        before = {pid: processor_ticks(pid) for pid in workers}
         time.sleep(_LOOK_S)
-        busiest = max(workers, key=lambda pid: _processor_ticks(pid) - before[pid])
+        busiest = max(workers, key=lambda pid: processor_ticks(pid) - before[pid])
         os.kill(busiest, signal.SIGKILL)
         return busiest
-
-    def jobs(self) -> list[dict[str, Any]]:
-        """All jobs, the newest first: jid, name, state, ..."""
-        return self.rest.jobs()
-
-    def job(self, job_id: str) -> dict[str, Any]:
-        """One job: name, state, vertices, ..."""
-        return self.rest.job(job_id)
-
-    def is_running(self, job_id: str) -> bool:
-        """Whether the job runs, every one of its tasks."""
-        return self.rest.is_running(job_id)
-
-    def cancel(self, job_id: str) -> None:
-        """Cancels a job, and returns when it has ended."""
-        self.rest.cancel(job_id)
-
-    def cancel_all(self) -> None:
-        """Cancels every job: those left over hold slots."""
-        self.rest.cancel_all()
-
-    def restored(self, job_id: str) -> dict[str, Any] | None:
-        """The checkpoint or savepoint that the job last started again from: id, external_path, ...; or None."""
-        return self.rest.restored(job_id)
-
-    def checkpoint(self, job_id: str) -> Checkpoint | None:
-        """The latest completed checkpoint: id, size_bytes, count, path."""
-        return self.rest.checkpoint(job_id)
 
     def stop_with_savepoint(self, job_id: str, folder: Path | str | None = None) -> str:
         """Stops a job at a savepoint; returns the path that ``--savepoint_path`` takes."""
@@ -213,12 +184,3 @@ class Flink:
 
 def _task_manager(number: int) -> str:
     return f"taskmanager-{number}"
-
-
-def _processor_ticks(pid: int) -> int:
-    """How much processor time a process has used; 0 when it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return int(fields[11]) + int(fields[12])

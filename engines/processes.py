@@ -208,6 +208,15 @@ def members(group: int) -> dict[int, str]:
     return found
 
 
+def processor_ticks(pid: int) -> int:
+    """How much processor time a process has used; 0 when it has ended."""
+    try:
+        fields = _stat(pid)
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
+
+
 def _tail(log: Path) -> str:
     lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
     return f"{log} ends with: " + " / ".join(line.strip() for line in lines if line.strip())

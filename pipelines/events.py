@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pipelines import texts, times
 from pipelines.blocks import NO_TIME, LabelBlock, pruned
 from pipelines.errors import InvalidSettingError
-from pipelines.records import DETAILS, REASONS, Origin, Parsed, label_block, offsets_of, parsed_of, size_of
+from pipelines.records import DETAILS, Origin, Parsed, label_block, offsets_of, parsed_of, size_of
 from pipelines.settings import FIELDS, INPUT_FORMATS, MESSAGE_FORMATS, TIME_UNITS
-from pipelines.sources import EMPTY_MESSAGE, FILE_CHANGED, LOST_OFFSETS, MALFORMED_MESSAGE, UNKNOWN_SCHEMA, Chunk
+from pipelines.sources import Chunk
 
 HOUR_US = 3_600_000_000
 MAX_OFFSET = int(np.iinfo(np.uint32).max)
@@ -19,11 +19,6 @@ _DETAILS = {
     **DETAILS,
     ("time", _IN_FUTURE): ("time-in-the-future", "The time is too far after the event's arrival: see --max-ahead."),
 }
-EVENT_REASONS = (
-    REASONS
-    | {reason for reason, _ in _DETAILS.values()}
-    | {MALFORMED_MESSAGE, EMPTY_MESSAGE, UNKNOWN_SCHEMA, LOST_OFFSETS, FILE_CHANGED}
-)
 
 
 @dataclass(frozen=True)

@@ -195,8 +195,8 @@ def begin(scene, flink, run, events):
     produce(scene.kafka.bootstrap, scene.name, events)
     run.wait(lambda status: status["events"] == len(events), "first events")
     job = running_job(flink)
-    n_before = flink.checkpoint(job).count if flink.checkpoint(job) else 0
-    wait_for("checkpoint", lambda: (found := flink.checkpoint(job)) and found.count > n_before)
+    n_before = flink.rest.checkpoint(job).count if flink.rest.checkpoint(job) else 0
+    wait_for("checkpoint", lambda: (found := flink.rest.checkpoint(job)) and found.count > n_before)
     return job
 
 
@@ -204,16 +204,16 @@ def running_job(flink, seconds=60.0):
     """The id of the job that runs, once all of it does."""
     until = time.monotonic() + seconds
     while True:
-        jobs = [job["jid"] for job in flink.jobs() if job["state"] not in _ENDED]
-        if jobs and flink.is_running(jobs[0]):
+        jobs = [job["jid"] for job in flink.rest.jobs() if job["state"] not in _ENDED]
+        if jobs and flink.rest.is_running(jobs[0]):
             return jobs[0]
-        assert time.monotonic() < until, flink.jobs()
+        assert time.monotonic() < until, flink.rest.jobs()
         time.sleep(0.2)
 
 
 def restored(flink, job):
     """What the job started again from, once it has."""
-    return wait_for("restore", lambda: flink.restored(job))
+    return wait_for("restore", lambda: flink.rest.restored(job))
 
 
 def wait_for(what, found, seconds=90.0):

@@ -64,7 +64,7 @@ def test_flink_writes_the_same_bytes(flink, inputs, reference, tmp_path):
     run = aggregate(inputs, tmp_path / "run", *flink.beam_args(parallelism=2), "--job_name=batch-on-flink")
     assert_same(run, reference)
     assert run.manifest["settings"]["runner"] == "PortableRunner"
-    (job,) = [job for job in flink.jobs() if job["name"] == "batch-on-flink"]
+    (job,) = [job for job in flink.rest.jobs() if job["name"] == "batch-on-flink"]
     assert job["state"] == "FINISHED"
 
 

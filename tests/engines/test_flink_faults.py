@@ -72,11 +72,12 @@ def submit(flink, path, name, *args):
     pipeline.run()
 
     def job_id():
-        return next((job["jid"] for job in flink.jobs() if job["name"] == name and job["state"] == "RUNNING"), None)
+        jobs = flink.rest.jobs()
+        return next((job["jid"] for job in jobs if job["name"] == name and job["state"] == "RUNNING"), None)
 
     job = wait_until("the job", job_id, ENOUGH_S)
-    wait_until("all its tasks", lambda: flink.is_running(job), ENOUGH_S)
-    wait_until("a checkpoint", lambda: flink.checkpoint(job), ENOUGH_S)
+    wait_until("all its tasks", lambda: flink.rest.is_running(job), ENOUGH_S)
+    wait_until("a checkpoint", lambda: flink.rest.checkpoint(job), ENOUGH_S)
     return job
 
 
@@ -106,28 +107,28 @@ def job(flink, tmp_path):
     path = tmp_path / "sums"
     path.touch()
     yield submit(flink, path, f"sums-{time.time_ns()}"), path
-    flink.cancel_all()
+    flink.rest.cancel_all()
 
 
 def test_a_job_goes_on_exactly_after_its_parts_are_killed(flink, job):
     job_id, path = job
     wait_for_more(path)
-    assert flink.restored(job_id) is None
+    assert flink.rest.restored(job_id) is None
     killed = flink.kill_worker()
-    wait_until("a restore", lambda: flink.restored(job_id), ENOUGH_S)
-    wait_until("all tasks", lambda: flink.is_running(job_id), ENOUGH_S)
+    wait_until("a restore", lambda: flink.rest.restored(job_id), ENOUGH_S)
+    wait_until("all tasks", lambda: flink.rest.is_running(job_id), ENOUGH_S)
     assert killed not in flink.workers()
     wait_for_more(path)
-    first = flink.restored(job_id)["id"]
-    checkpoint = flink.checkpoint(job_id)
-    wait_until("a new checkpoint", lambda: flink.checkpoint(job_id).id > checkpoint.id, ENOUGH_S)
+    first = flink.rest.restored(job_id)["id"]
+    checkpoint = flink.rest.checkpoint(job_id)
+    wait_until("a new checkpoint", lambda: flink.rest.checkpoint(job_id).id > checkpoint.id, ENOUGH_S)
     flink.kill_task_manager()
     flink.start_task_manager()
-    wait_until("another restore", lambda: flink.restored(job_id)["id"] > first, ENOUGH_S)
-    wait_until("all tasks", lambda: flink.is_running(job_id), ENOUGH_S)
+    wait_until("another restore", lambda: flink.rest.restored(job_id)["id"] > first, ENOUGH_S)
+    wait_until("all tasks", lambda: flink.rest.is_running(job_id), ENOUGH_S)
     wait_for_more(path)
     assert_exact(path)
-    assert flink.job(job_id)["state"] == "RUNNING"
+    assert flink.rest.job(job_id)["state"] == "RUNNING"
 
 
 def test_a_job_is_stopped_and_goes_on_from_its_savepoint_and_from_a_kept_checkpoint(flink, job, tmp_path):
@@ -137,13 +138,13 @@ def test_a_job_is_stopped_and_goes_on_from_its_savepoint_and_from_a_kept_checkpo
     assert savepoint.startswith(str(tmp_path / "savepoints"))
     again = submit(flink, path, "from-savepoint", f"--savepoint_path={savepoint}")
     wait_for_more(path)
-    assert flink.restored(again)["is_savepoint"]
-    assert flink.checkpoint(again).size_bytes > 0
-    flink.cancel(again)
-    assert flink.job(again)["state"] == "CANCELED"
+    assert flink.rest.restored(again)["is_savepoint"]
+    assert flink.rest.checkpoint(again).size_bytes > 0
+    flink.rest.cancel(again)
+    assert flink.rest.job(again)["state"] == "CANCELED"
     last = submit(flink, path, "from-checkpoint", f"--savepoint_path={flink.latest_retained_checkpoint(again)}")
     wait_for_more(path)
-    assert flink.restored(last) is not None
+    assert flink.rest.restored(last) is not None
     assert_exact(path)
 
 

@@ -10,7 +10,7 @@ N_EVENTS, N_FIRST, N_BEFORE = 50_000, 2000, 16_000
 @pytest.fixture
 def scene(request, kafka, postgres, flink, tmp_path):
     yield Scene.of(request, kafka, postgres, tmp_path)
-    flink.cancel_all()
+    flink.rest.cancel_all()
 
 
 def under_load(scene, flink, fault):
@@ -25,7 +25,7 @@ def under_load(scene, flink, fault):
         sent.finish()
         assert_exact(scene, run, events)
         assert run.drain() == 0
-    wait_for("end of the job", lambda: flink.job(job)["state"] == "CANCELED")
+    wait_for("end of the job", lambda: flink.rest.job(job)["state"] == "CANCELED")
     assert watched.looks
     assert not watched.fallen
     return job, found
@@ -52,4 +52,4 @@ def test_a_killed_python_worker_loses_and_repeats_nothing(scene, flink):
 
 def test_a_killed_broker_is_waited_for(scene, flink, kafka):
     job, _ = under_load(scene, flink, lambda job: kafka.restart())
-    assert flink.restored(job) is None
+    assert flink.rest.restored(job) is None

@@ -21,4 +21,4 @@ def test_a_stream_goes_on_from_a_savepoint_of_an_earlier_layout(name, kafka, pos
             assert not scene.rejects()
             assert run.drain() == 0
     finally:
-        flink.cancel_all()
+        flink.rest.cancel_all()

@@ -10,7 +10,7 @@ N_EVENTS, N_FIRST, N_BEFORE = 40_000, 2000, 8000
 @pytest.fixture
 def scene(request, kafka, postgres, flink, tmp_path):
     yield Scene.of(request, kafka, postgres, tmp_path)
-    flink.cancel_all()
+    flink.rest.cancel_all()
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_a_stream_goes_on_when_its_command_is_killed(scene, flink, events):
         run.process.wait()
     n_before = run.status()["events"]
     wait_for("events after the command's death", lambda: run.status()["events"] > n_before)
-    flink.cancel(job)
+    flink.rest.cancel(job)
     go_on(scene, flink, flink.latest_retained_checkpoint(job), events, sent)
 
 

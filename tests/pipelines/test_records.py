@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from event_reasons import EVENT_REASONS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.blocks import GOLD, NO_TIME
-from pipelines.events import EVENT_REASONS
 from pipelines.records import REASONS, Origin, parse_chunk
 from pipelines.sources import BadRecord, Chunk
 from pipelines.tables import from_bytes

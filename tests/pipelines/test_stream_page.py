@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
+from event_reasons import EVENT_REASONS
 from stages import TRIANGLE, Keeping, change
 
 from pipelines.arguments import option_table
 from pipelines.commands.aggregate import build_parser as aggregate_parser
 from pipelines.commands.model_options import add_model_options
 from pipelines.commands.stream import build_parser
-from pipelines.events import EVENT_REASONS
 from pipelines.late import LATE
 from pipelines.records import REASONS
 from pipelines.streaming import desk, rows, supervise, tracking
