@@ -14,7 +14,7 @@ from pipelines.errors import InvalidSettingError
 from pipelines.gates import GateResult, check_gates, facts_of, refuse_gates, skill_drift
 from pipelines.inputs import InputFile, InputPlan, checksum_of, plan_inputs
 from pipelines.lineage import check_lineage, lineage_event, write_lineage
-from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
+from pipelines.manifest import Clock, manifest_of, read_json
 from pipelines.prior import is_run, prior_files, read_prior_skills
 from pipelines.read import ReadLabels
 from pipelines.run_folder import RunFolder
@@ -31,6 +31,7 @@ from schemas import TABLES
 
 LABELS_PER_SHARD = 320_000
 MAX_SHARDS = 4096
+_COUNTS, _FIT = "counts.json", "fit.json"
 _COMPARED = ("worker", "skill", "n_labels", "status")
 
 
@@ -85,7 +86,9 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
             finish(pipeline)
             clock.lap("pipeline")
             given = options.get_all_options(drop_default=True)
-            manifest = manifest_of(settings, folder.staging, checksums.result(), given, clock)
+            manifest = manifest_of(
+                settings, folder.staging, *kept_account(folder.staging), checksums.result(), given, clock
+            )
             gates = _check_gates(settings, folder.staging, manifest["counts"])
             manifest["gates"] = [asdict(gate) for gate in gates]
         folder.commit(manifest)
@@ -116,9 +119,15 @@ def build(pipeline: beam.Pipeline, plan: BatchPlan) -> tuple[Any, Any]:
     ]
     counts = (read["counts"], found["counts"], *written) | "FlattenCounts" >> beam.Flatten()
     total = counts | "AddCounts" >> AddCounts()
-    kept_counts = total | "KeepCounts" >> beam.Map(_keep, FileSystems.join(staging, COUNTS))
-    kept_fit = found["fit"] | "KeepFit" >> beam.Map(_keep, FileSystems.join(staging, FIT))
+    kept_counts = total | "KeepCounts" >> beam.Map(_keep, FileSystems.join(staging, _COUNTS))
+    kept_fit = found["fit"] | "KeepFit" >> beam.Map(_keep, FileSystems.join(staging, _FIT))
     return kept_counts, kept_fit
+
+
+def kept_account(staging: str) -> tuple[dict[str, int], dict[str, str]]:
+    """The counts and the fit that a pipeline has kept in `staging`."""
+    counts, fit = (read_json(storage.join(staging, name)) for name in (_COUNTS, _FIT))
+    return counts or {}, fit or {}
 
 
 def _keep(data: bytes, path: str) -> None:

@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.arguments import CommandParser, option_table
-from pipelines.batch import BatchPlan, build, checksums_of, with_shards
+from pipelines.batch import BatchPlan, build, checksums_of, kept_account, with_shards
 from pipelines.commands.aggregate import build_parser, settings_of
 from pipelines.errors import CrowdbeamError, InputError, InvalidSettingError
 from pipelines.inputs import InputFile, plan_inputs
@@ -91,7 +91,9 @@ def _account(ending: Ending, folder: RunFolder) -> dict[str, Any]:
     clock = Clock()
     clock.started_at_us = ending.started_at_us
     inputs = checksums_of(ending.files)
-    manifest = manifest_of(ending.settings, folder.staging, inputs, ending.beam_options, clock)
+    manifest = manifest_of(
+        ending.settings, folder.staging, *kept_account(folder.staging), inputs, ending.beam_options, clock
+    )
     return {**manifest, "run_id": ending.run_id}
 
 

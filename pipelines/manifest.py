@@ -27,7 +27,6 @@ from pipelines.table_files import write_table
 from pipelines.tables import table_of
 from schemas import TABLES
 
-COUNTS, FIT = "counts.json", "fit.json"
 _BECAME = ("used", "repeated", "rejected", "withdrawn")
 _ALWAYS = ("labels_read", *(f"labels_{became}" for became in _BECAME), "tasks", "scores", "workers")
 
@@ -50,20 +49,23 @@ class Clock:
 def manifest_of(
     settings: BatchSettings,
     staging: str,
+    counted: Mapping[str, int],
+    fit: Mapping[str, str],
     inputs: Sequence[tuple[InputFile, str]],
     beam_options: Mapping[str, Any],
     clock: Clock,
 ) -> dict[str, Any]:
     """The account of a run whose tables are in `staging`; raises `RunError` when its counts do not add up.
 
-    Tables that nothing was written to get a file without rows. `inputs` come with their checksums.
+    Tables that nothing was written to get a file without rows. `counted` holds the rows of each file, too, by
+    ``rows:PATH``; `inputs` come with their checksums.
     """
-    counts, rows = _counted(staging)
+    counts, rows = _split(counted)
     check_balance(counts, rows)
     for name in TABLES:
         if not any(path.startswith(f"{name}/") for path in rows):
             rows[_write_empty(staging, name, settings.output_format)] = 0
-    fit = read_json(storage.join(staging, FIT)) or {"reason": "There were no labels."}
+    found = dict(fit) or {"reason": "There were no labels."}
     clock.lap("account")
     return {
         "format_version": FORMAT_VERSION,
@@ -74,8 +76,8 @@ def manifest_of(
         "settings": _texts({**asdict(settings), **asdict(settings.aggregate), **_shown(beam_options)}),
         "versions": _versions(),
         "counts": counts,
-        "classes": json.loads(fit.pop("classes", "[]")),
-        "fit": fit,
+        "classes": json.loads(found.pop("classes", "[]")),
+        "fit": found,
         "timings_s": clock.laps,
         "outputs": [{"path": path, "size_bytes": _size_of(staging, path), "rows": rows[path]} for path in sorted(rows)],
         "gates": [],
@@ -103,11 +105,11 @@ def read_json(path: str) -> dict[str, Any] | None:
     return found
 
 
-def _counted(staging: str) -> tuple[dict[str, int], dict[str, int]]:
+def _split(counted: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     """The counts of the run, and the rows of each file."""
-    found = read_json(storage.join(staging, COUNTS)) or {}
-    rows = {name.removeprefix("rows:"): n for name, n in found.items() if name.startswith("rows:")}
-    counts = dict.fromkeys(_ALWAYS, 0) | {name: n for name, n in found.items() if not name.startswith("rows:")}
+    rows = {name.removeprefix("rows:"): int(n) for name, n in counted.items() if name.startswith("rows:")}
+    counts = {name: int(n) for name, n in counted.items() if not name.startswith("rows:")}
+    counts = dict.fromkeys(_ALWAYS, 0) | counts
     return dict(sorted(counts.items())), rows
 
 

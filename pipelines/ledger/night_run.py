@@ -12,7 +12,7 @@ import pyarrow as pa
 from crowdcore.edges import EdgeCounts
 from pipelines.inputs import InputFile
 from pipelines.ledger.night import in_large_parts
-from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
+from pipelines.manifest import Clock, manifest_of
 from pipelines.run_folder import MANIFEST
 from pipelines.settings import BatchSettings
 from pipelines.solving import Solved
@@ -48,20 +48,12 @@ class RunWriter:
         run_id: str,
     ) -> dict[str, Any]:
         """The manifest, when all tables are there; `put_manifest` writes it."""
-        self._keep(COUNTS, dict(self.counts))
-        self._keep(FIT, fit)
-        manifest = manifest_of(settings, self.folder, inputs, others, clock)
-        for name in (COUNTS, FIT):
-            os.remove(os.path.join(self.folder, name))
-        return manifest | {"run_id": run_id}
+        return manifest_of(settings, self.folder, self.counts, fit, inputs, others, clock) | {"run_id": run_id}
 
     def put_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Writes the manifest: the run is finished."""
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         write_file(os.path.join(self.folder, MANIFEST), lambda sink: sink.write(text.encode()))
-
-    def _keep(self, name: str, found: Mapping[str, Any]) -> None:
-        write_file(os.path.join(self.folder, name), lambda sink: sink.write(json.dumps(found).encode()))
 
 
 def write_model(writer: RunWriter, solved: Solved, edges: EdgeCounts) -> None:

@@ -4,7 +4,6 @@ The stream writes down its labels and counts, cut between two events of each sha
 by the batch's own functions, so that a snapshot is what the batch would say of the labels that hold.
 """
 
-import json
 import time
 import uuid
 from collections import Counter
@@ -14,10 +13,9 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.blocks import LabelBlock
-from pipelines.counts import pack_counts
 from pipelines.errors import RunError
 from pipelines.grouped import TaskShard, gold_code
-from pipelines.manifest import COUNTS, FIT, Clock, manifest_of
+from pipelines.manifest import Clock, manifest_of
 from pipelines.prior import read_prior_skills
 from pipelines.run_folder import STATE, RunFolder
 from pipelines.scoring import score_shard
@@ -29,7 +27,7 @@ from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.track import read_frame, state_path
-from pipelines.table_files import write_file, write_table
+from pipelines.table_files import write_table
 from pipelines.worker_tables import edge_tables
 
 _PAUSE_S = 0.2
@@ -49,8 +47,8 @@ def take(control: Control, output: str, *, output_format: str = "parquet", overw
         state = FileSystems.join(folder.staging, STATE)
         _ask(control, state, described["shards"])
         clock.lap("stream")
-        _write_run(settings, described, state, folder.staging)
-        manifest = manifest_of(settings, folder.staging, [], {}, clock)
+        counts, fit = _write_run(settings, described, state, folder.staging)
+        manifest = manifest_of(settings, folder.staging, counts, fit, [], {}, clock)
         folder.commit(manifest)
     except BaseException:
         folder.abandon()
@@ -79,7 +77,10 @@ def _n_written(state: str) -> int:
     return len(FileSystems.match([FileSystems.join(state, "*.frame")])[0].metadata_list)
 
 
-def _write_run(settings: BatchSettings, described: dict[str, Any], state: str, staging: str) -> None:
+def _write_run(
+    settings: BatchSettings, described: dict[str, Any], state: str, staging: str
+) -> tuple[Counter[str], dict[str, str]]:
+    """Writes the tables; returns the counts, and how the skills were found."""
     ledger = Ledger()
     ledger.add(read_frame(FileSystems.join(state, LEDGER)))
     solved = solve(ledger.edges(), settings.aggregate, read_prior_skills(described["prior_skills"]))
@@ -94,8 +95,7 @@ def _write_run(settings: BatchSettings, described: dict[str, Any], state: str, s
         writer.counts[f"rows:{STATE}/{file.path.rpartition('/')[2]}"] = 0
     counts = Counter(solved.counts())
     counts.update(writer.counts)
-    _keep(staging, COUNTS, pack_counts(counts))
-    _keep(staging, FIT, json.dumps(solved.account()).encode())
+    return counts, solved.account()
 
 
 class _Writer:
@@ -125,7 +125,3 @@ class _Writer:
         path = f"{name}/part-{number:05d}.{self._kind}"
         write_table(table, FileSystems.join(self._staging, path), self._kind, name)
         self.counts[f"rows:{path}"] = table.num_rows
-
-
-def _keep(staging: str, name: str, data: bytes) -> None:
-    write_file(FileSystems.join(staging, name), lambda sink: sink.write(data))

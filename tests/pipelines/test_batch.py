@@ -84,7 +84,7 @@ def test_one_file_given_as_labels_and_as_gold_has_its_rejects_twice(labels, tmp_
 
 
 def test_a_label_lost_on_the_way_fails_the_run_and_leaves_nothing(labels, tmp_path, monkeypatch):
-    whole = manifest.read_json
+    whole = batch.read_json
 
     def lossy(path):
         found = whole(path)
@@ -92,15 +92,15 @@ def test_a_label_lost_on_the_way_fails_the_run_and_leaves_nothing(labels, tmp_pa
             found["labels_used"] -= 1
         return found
 
-    monkeypatch.setattr(manifest, "read_json", lossy)
+    monkeypatch.setattr(batch, "read_json", lossy)
     with pytest.raises(RunError, match="7 labels were read, but 5 used, 0 repeated, 1 rejected and 0 withdrawn"):
         batch.run(BatchSettings((labels,), str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
 
 
 def test_an_answer_lost_on_the_way_fails_the_run(labels, tmp_path, monkeypatch):
-    whole = manifest.read_json
-    monkeypatch.setattr(manifest, "read_json", lambda path: {**whole(path), "scores": 1})
+    whole = batch.read_json
+    monkeypatch.setattr(batch, "read_json", lambda path: {**whole(path), "scores": 1})
     with pytest.raises(RunError, match="2 tasks have labels"):
         batch.run(BatchSettings((labels,), str(tmp_path / "run")))
 
