@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import schemas
 from crowdcore.labels import TaskLabels
 from crowdcore.scores import TaskScores
 from pipelines.model import ISOLATED, UNIDENTIFIED
 from pipelines.tables import table_of
 
 STATUSES = ("ok", "single-label", "tie", "unidentified", "unknown-worker", "too-few-labels", "gold")
+NO_LABELS = "no-labels"  # of a row that takes back an earlier answer, or a worker's skill
 _OK, _SINGLE, _TIE, _UNIDENTIFIED, _UNKNOWN, _FEW, _GOLD = range(len(STATUSES))
 
 
@@ -93,3 +95,22 @@ def _maps_of(classes: pa.StringArray, probabilities: NDArray[np.float64]) -> pa.
     offsets = np.arange(0, n_tasks * n_known + 1, max(n_known, 1), dtype=np.int32)
     keys = classes.take(pa.array(np.tile(np.arange(n_known), n_tasks)))
     return pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(probabilities[:, :n_known].reshape(-1)))
+
+
+def blank_rows(names: pa.LargeStringArray, model: str) -> pa.Table:
+    """Rows of tasks that have lost all their labels."""
+    n = len(names)
+    zeros = pa.array(np.zeros(n))
+    whole = pa.array(np.zeros(n, np.int64))
+    columns: dict[str, Any] = {
+        "task": names,
+        "label": pa.repeat("", n),
+        "probability": zeros,
+        "margin": zeros,
+        "score": zeros,
+        "n_labels": whole,
+        "n_workers": whole,
+        "status": pa.repeat(NO_LABELS, n),
+        "model": pa.repeat(model, n),
+    }
+    return table_of("score", columns).cast(schemas.arrow_schema("score"))

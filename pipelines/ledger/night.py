@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from crowdcore.edges import EdgeCounts
 from pipelines import progress
+from pipelines.answers import blank_rows
 from pipelines.blocks import NO_TIME, LabelBlock, split_block
 from pipelines.errors import RunError
 from pipelines.grouped import TaskShard
@@ -28,7 +29,6 @@ from pipelines.settings import AggregateSettings
 from pipelines.solving import Solved, solve
 from pipelines.sources import FilePart
 from pipelines.sources.formats import chunks_of
-from pipelines.streaming.rows import blank_rows
 from pipelines.tables import from_bytes
 from pipelines.times import microseconds
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import schemas
+from pipelines.answers import NO_LABELS
 from pipelines.errors import InputError, InvalidSettingError
 from pipelines.run_tables import read_manifest, read_parts
 from pipelines.sinks.warehouse import LoadedRun
@@ -19,7 +20,7 @@ CURRENT = {"scores": ("task",), "skills": ("worker",), "edges": ("worker_a", "wo
 APPENDED = {"score_history": "scores", "skill_history": "skills", "rejects": "rejects"}
 RUNS = "runs"
 TABLES = (*CURRENT, *APPENDED, RUNS)
-STAYS = {"scores": "status <> 'no-labels'", "edges": "n_common <> 0"}  # in SQL; all other rows stay
+STAYS = {"scores": f"status <> '{NO_LABELS}'", "edges": "n_common <> 0"}  # in SQL; all other rows stay
 LEDGER, VERSION, WHOLE, AFTER = "ledger_id", "ledger_version", "whole", "ledger_after"  # of a manifest's settings
 _ALWAYS_WHOLE = ("skills", "graph")
 _LABEL_COUNTS = ("labels_read", "labels_used", "labels_repeated", "labels_rejected", "labels_withdrawn")
@@ -151,7 +152,7 @@ def _record_of(name: str) -> str:
 def _gone(name: str, rows: pa.Table) -> pa.ChunkedArray:
     """(rows,) whether each row says that its task has no answer any more, or its pair no common task."""
     if name == "scores":
-        return pc.equal(rows.column("status"), "no-labels")
+        return pc.equal(rows.column("status"), NO_LABELS)
     if name == "edges":
         return pc.equal(rows.column("n_common"), 0)
     return pa.chunked_array([pa.repeat(False, rows.num_rows)])

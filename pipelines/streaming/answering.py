@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import schemas
 from crowdcore.labels import Ints
 from crowdcore.scores import TaskScores
-from pipelines.answers import Answers, answer_table
+from pipelines.answers import Answers, answer_table, blank_rows
 from pipelines.blocks import LabelBlock, hash_texts, joined
 from pipelines.model import Model
 from pipelines.scoring import Votes, answer_tasks
@@ -19,7 +19,7 @@ from pipelines.settings import AggregateSettings
 from pipelines.streaming.codes import Column
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.label_table import LabelTable
-from pipelines.streaming.rows import blank_rows, revised
+from pipelines.streaming.rows import revised
 
 FRESH_S, BACKLOG_EVERY_S = 5.0, 30.0
 _NEVER, _NONE, _UNKNOWN = -1, -2, -3

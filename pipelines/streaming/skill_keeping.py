@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import schemas
 from crowdcore.edges import EdgeCounts
+from pipelines.answers import NO_LABELS
 from pipelines.settings import AggregateSettings
 from pipelines.solving import Solved, add_intervals, solve
 from pipelines.streaming.answering import BACKLOG_EVERY_S
@@ -219,7 +220,7 @@ def _gone_rows(workers: list[str]) -> pa.Table:
     columns |= {"accuracy": zeros, "n_labels": zeros, "n_peers": zeros, "component": [-1.0] * len(workers)}
     arrays = {name: pa.array(values) for name, values in columns.items()}
     schema = schemas.arrow_schema("skill")
-    arrays |= {"worker": pa.array(workers), "status": pa.repeat("no-labels", len(workers))}
+    arrays |= {"worker": pa.array(workers), "status": pa.repeat(NO_LABELS, len(workers))}
     return pa.table([arrays[name] for name in schema.names], schema.names).cast(schema)
 
 

@@ -9,13 +9,14 @@ import pytest
 from event_reasons import EVENT_REASONS
 from stages import TRIANGLE, Keeping, change
 
+from pipelines.answers import NO_LABELS
 from pipelines.arguments import option_table
 from pipelines.commands.aggregate import build_parser as aggregate_parser
 from pipelines.commands.model_options import add_model_options
 from pipelines.commands.stream import build_parser
 from pipelines.late import LATE
 from pipelines.records import REASONS
-from pipelines.streaming import desk, rows, supervise, tracking
+from pipelines.streaming import desk, supervise, tracking
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.runner_flags import with_streaming_flags
 from pipelines.streaming.skill_keeping import SkillRules
@@ -129,7 +130,7 @@ def test_the_numbers_on_the_page_are_those_of_the_code():
     assert f"remembered for {tracking.REMEMBERED} times the ttl" in PAGE
     assert f"a backlog of {desk._BACKLOG:,} events or more" in PAGE
     assert f"if nothing moves for {supervise.PATIENCE_S:g} s it gives up" in PAGE
-    assert f"`{rows.NO_LABELS}`" in PAGE
+    assert f"`{NO_LABELS}`" in PAGE
     defaults = {names_in(option)[0]: names_in(value) for option, value, _ in table_after("## Options")}
     assert defaults["--solve-every"] == [f"{SkillRules().solve_every_s:g}s"]
     assert defaults["--settle-after"] == [f"{SkillRules().settle_after_s:g}s"]

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from histories import Event, block_of
 
+from pipelines.answers import NO_LABELS
 from pipelines.model import IDENTIFIED, UNIDENTIFIED, Model
 from pipelines.settings import AggregateSettings
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
 from pipelines.streaming.envelopes import Skills
-from pipelines.streaming.rows import NO_LABELS
 
 NOW = 1000.0
 
