@@ -110,58 +110,90 @@ def _newest(time: Ints, night_us: int) -> int:
     return newest if newest <= night_us else int(time[time <= night_us].max(initial=NO_TIME))
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """What was known of the tasks of some events, and behind it the events.
+
+    Attributes:
+        task: (rows,) codes of the tasks of the events.
+        worker, workers: (rows,) codes, and the ids they stand for.
+        label, classes: (rows,) codes, the one after the last where there is no label any more, and the classes.
+        time: (rows,) when, `NO_TIME` where unknown.
+        n_known: so many rows were known.
+    """
+
+    task: Ints
+    worker: Ints
+    workers: pa.LargeStringArray
+    label: Ints
+    classes: pa.LargeStringArray
+    time: Ints
+    n_known: int
+
+    @classmethod
+    def of(cls, before: TaskState, events: _Events, place: Ints) -> "_Rows":
+        blocks = events.blocks
+        worker, workers = united(
+            [before.worker, *(b.worker for b in blocks)], [before.workers, *(b.workers for b in blocks)]
+        )
+        label, classes = _labels(before, events)
+        time = np.concatenate([before.time, events.time])
+        task = np.concatenate([place[before.row_task], events.task])
+        return cls(task, worker, workers, label, classes, time, len(before.worker))
+
+    def grouped(self, n_tasks: int) -> GroupedLabels:
+        """The rows that hold: of each task and worker the latest by time, then the one that came later."""
+        return group_labels(
+            self.task,
+            self.worker,
+            self.label,
+            n_tasks=n_tasks,
+            n_workers=len(self.workers),
+            n_classes=len(self.classes) + 1,
+            time=self.time,
+        )
+
+
 def _merged(before: TaskState, events: _Events, rules: NightRules) -> tuple[TaskState, Counter[str]]:
     """The tasks of the events as they are now, and what became of the events."""
-    blocks = events.blocks
     place = _places(before.task, events.tasks)
-    worker, workers = united(
-        [before.worker, *(b.worker for b in blocks)], [before.workers, *(b.workers for b in blocks)]
-    )
-    label, classes = _labels(before, events)
-    time = np.concatenate([before.time, events.time])
-    task = np.concatenate([place[before.row_task], events.task])
-    grouped = group_labels(
-        task,
-        worker,
-        label,
-        n_tasks=len(events.tasks),
-        n_workers=len(workers),
-        n_classes=len(classes) + 1,
-        time=time,
-    )
-    kept, holds = grouped.kept, _holding(grouped, task, worker)
-    first = len(before.worker)  # of the events, behind what was known
-    is_gold = worker[first:] == gold_code(workers)
+    rows = _Rows.of(before, events, place)
+    grouped = rows.grouped(len(events.tasks))
+    holds = _holding(grouped, rows.task, rows.worker)
     latest = np.full(len(events.tasks), NO_TIME)
     latest[place] = before.latest
     np.maximum.at(latest, events.task, np.where(events.time == NO_TIME, rules.night_us, events.time))
-    latest = np.minimum(latest, rules.night_us)
-    chosen = label[kept]
-    withdrawn = chosen == len(classes)
+    labels, received = grouped.labels, np.concatenate([before.received, ~events.deleted])
     state = TaskState(
         events.tasks,
-        grouped.labels.starts,
-        latest,
-        worker[kept],
-        workers,
-        np.where(withdrawn, WITHDRAWN, chosen),
-        classes,
-        time[kept],
-        np.bincount(holds, np.concatenate([before.received, ~events.deleted]), len(kept)).astype(np.int64),
+        labels.starts,
+        np.minimum(latest, rules.night_us),
+        labels.worker,
+        rows.workers,
+        np.where(labels.label == len(rows.classes), WITHDRAWN, labels.label),
+        rows.classes,
+        rows.time[grouped.kept],
+        np.bincount(holds, received, len(grouped.kept)).astype(np.int64),
     )
-    old_label, old_time = np.full(len(kept), len(classes)), np.full(len(kept), NO_TIME)
-    at = holds[:first]
-    old_label[at], old_time[at] = label[:first], time[:first]
+    return state, _account(events, rows, grouped, holds)
+
+
+def _account(events: _Events, rows: _Rows, grouped: GroupedLabels, holds: Ints) -> Counter[str]:
+    """What became of the events, and how many labels are others than before."""
+    first, kept = rows.n_known, grouped.kept
     known = np.zeros(len(kept), bool)
-    known[at] = True
-    changed = chosen != old_label
+    known[holds[:first]] = True
+    old_label, old_time = np.full(len(kept), len(rows.classes)), np.full(len(kept), NO_TIME)
+    old_label[holds[:first]], old_time[holds[:first]] = rows.label[:first], rows.time[:first]
+    changed = grouped.labels.label != old_label
+    is_used = (kept >= first) & (changed | ~known | (rows.time[kept] != old_time))
     used = np.zeros(len(events.task), bool)
-    is_used = (kept >= first) & (changed | ~known | (time[kept] != old_time))
     used[kept[is_used] - first] = True
-    withdrawn_too = _withdrawn(events, worker[first:], label[first:], len(workers), len(classes) + 1)
-    counts = _counted(used & ~events.deleted, withdrawn_too, is_gold)
+    worker, label = rows.worker[first:], rows.label[first:]
+    withdrawn = _withdrawn(events, worker, label, len(rows.workers), len(rows.classes) + 1)
+    counts = _counted(used & ~events.deleted, withdrawn, worker == gold_code(rows.workers))
     counts["labels_changed"] = int(changed.sum())
-    return state, counts
+    return counts
 
 
 def _holding(grouped: GroupedLabels, task: Ints, worker: Ints) -> Ints:
