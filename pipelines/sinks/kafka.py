@@ -212,6 +212,8 @@ class KafkaSink:
 def latest_rows(bootstrap: str, topic: str, config: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """What holds now: for each key of `topic` the row with the highest revision, of all that are there at this time.
 
+    Of a topic `PREFIX.graph` only the rows that have the highest revision of all.
+
     Raises `InputError` when the topic cannot be read.
     """
     kafka = kafka_library()
@@ -237,6 +239,9 @@ def latest_rows(bootstrap: str, topic: str, config: Mapping[str, Any] | None = N
         raise InputError(f"Kafka at {bootstrap} does not answer: {error.args[0].str()}.") from error
     finally:
         consumer.close()
+    if topic.endswith(".graph"):
+        newest = max((row["revision"] for row in found.values()), default=0)
+        return {key: row for key, row in found.items() if row["revision"] == newest}
     return found
 
 

@@ -76,7 +76,7 @@ def waiting_sql(name: str, fields: Sequence[pa.Field], columns: Sequence[str]) -
 
 
 def merge_sql(schema: str, name: str) -> str:
-    """The statement that merges the rows that wait into the stream's table."""
+    """The statements that merge the rows that wait into the stream's table."""
     columns = rows_schema(name).names
     names = listed(columns)
     insert = f"INSERT INTO {place_of(schema, name)} AS kept ({names}) SELECT {names} FROM {waiting(name)}"  # noqa: S608 - names are ours, quoted
@@ -84,9 +84,13 @@ def merge_sql(schema: str, name: str) -> str:
         return f"{insert} ON CONFLICT DO NOTHING"
     others = [one for one in columns if one not in KEYS[name]]
     changes = ", ".join(f"{quoted(one)} = excluded.{quoted(one)}" for one in others)
-    return (
+    merge = (
         f"{insert} ON CONFLICT ({listed(KEYS[name])}) DO UPDATE SET {changes} WHERE excluded.revision > kept.revision"
     )
+    if name != "graph":
+        return merge
+    place = place_of(schema, name)  # components of an earlier verdict are no more
+    return f"{merge}; DELETE FROM {place} WHERE revision < (SELECT max(revision) FROM {place})"  # noqa: S608 - see above
 
 
 def _create(schema: str, name: str, kinds: Mapping[str, str]) -> list[str]:

@@ -22,7 +22,7 @@ from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.rows import revised
 
 FRESH_S, BACKLOG_EVERY_S = 5.0, 30.0
-_NEVER, _NONE, _UNKNOWN = -1, -2, -3
+_UNKNOWN, _NONE = -1, -2
 _US = 1_000_000
 
 
@@ -50,8 +50,8 @@ class AnswerRules:
 class AnswerBoard:
     """The open tasks of one shard with the answers that were given last.
 
-    What was given is not part of the state: after a rebuild every answer is given again, for the sink may hold rows of
-    a time that was rolled back.
+    What was given is not part of the state: after a rebuild every answer is given again, and a task without labels is
+    told of, for the sink may hold rows of a time that was rolled back, or of an earlier stream.
     """
 
     def __init__(self, rules: AnswerRules) -> None:
@@ -67,18 +67,17 @@ class AnswerBoard:
 
     @classmethod
     def of(cls, rules: AnswerRules, blocks: Iterable[LabelBlock], revision: int) -> "AnswerBoard":
-        """A board made anew from its labels; the sinks may hold any answer, also to a task that has no label left."""
+        """A board made anew from its labels."""
         board = cls(rules)
         for block in blocks:
             board.table.apply(block)
         board.revision = revision
         board._grow()
-        board._label.values[:] = _UNKNOWN
         return board
 
     def _begin(self, table: LabelTable) -> None:
         self._table = table
-        self._label, self._status = Column(np.int32, _NEVER), Column(np.uint8)
+        self._label, self._status = Column(np.int32, _UNKNOWN), Column(np.uint8)
         self._probability, self._score, self._n_workers = Column(np.float64), Column(np.float64), Column(np.int64)
         self._signature, self._waiting = Column(np.float64), Column(bool)
 
@@ -204,8 +203,6 @@ class AnswerBoard:
             changed |= _signatures(found, model) != self._signature.values[tasks]
         else:
             changed |= np.abs(found.probability - self._probability.values[tasks]) > self._rules.emit_if
-        # a task that never had an answer and has no label is no news
-        changed &= (answers.n_workers > 0) | (self._label.values[tasks] != _NEVER)
         chosen = np.flatnonzero(changed)
         if not len(chosen):
             return None

@@ -14,14 +14,16 @@ from crowdcore.changes import EdgeChange
 from crowdcore.edges import EdgeCounts
 from crowdcore.labels import Ints
 from crowdcore.pairs import sorted_pairs
+from pipelines.blocks import GOLD
 from pipelines.frames import narrow, pack, pack_texts, unpack, unpack_texts
 from pipelines.names import NameIndex
 from pipelines.streaming.codes import Codes
 
 
-def pack_change(change: EdgeChange, workers: Codes, classes: Codes, n_events: int) -> bytes:
-    """A change as a frame; `n_events` is how many events led to it."""
+def pack_change(change: EdgeChange, workers: Codes, classes: Codes, n_events: int, named: Ints | None = None) -> bytes:
+    """A change as a frame; `n_events` is how many events led to it; the workers `named` are in it in any case."""
     touched = np.zeros(len(workers), bool)
+    touched[[] if named is None else named] = True
     touched[change.first] = touched[change.second] = True
     touched |= (change.n_labels != 0) | (change.n_triples != 0)
     present = np.flatnonzero(touched)
@@ -113,8 +115,13 @@ class Ledger:
             self._edges = self._counted()
         return self._edges
 
+    def without_labels(self) -> list[str]:
+        """The workers who are known and have no label: all of theirs were withdrawn."""
+        names: list[str] = self._workers.names.filter(pa.array(self._n_labels <= 0)).to_pylist()
+        return [name for name in names if name != GOLD]
+
     def to_bytes(self) -> bytes:
-        """The whole ledger as the frame of one change."""
+        """The whole ledger as the frame of one change; it keeps the workers without labels."""
         first, second, n_common, n_agree = self._settled()
         named = sorted((name, n) for name, n in self._n_by_class.items() if n)
         return _frame(

@@ -1,7 +1,7 @@
 """Skill keeping: changes of all shards in; skills that follow them out, solved beside the stream, never in its way."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,10 +80,15 @@ class _Order:
     intervals: bool
     n_events: int
     sent: Mapping[str, int]
+    without_labels: Sequence[str]
 
 
 class SkillKeeper:
-    """The ledger, the last solution, and a solution under way in a thread."""
+    """The ledger, the last solution, and a solution under way in a thread.
+
+    What was given is not part of the state: after a restart all is given again, workers without labels too, for the
+    sinks may hold rows of a time that was rolled back, or of an earlier stream.
+    """
 
     def __init__(self, rules: SkillRules) -> None:
         self._rules = rules
@@ -94,8 +99,8 @@ class SkillKeeper:
         self.seconds = 0.0
         self.changed_at = self._solved_at = self._full_at = 0.0
         self._last: Solved | None = None
-        self._given: dict[str, Mapping[str, Any]] = {}
-        self._graph: list[dict[str, Any]] = []
+        self._given: dict[str, Mapping[str, Any] | None] = {}  # None: that there are no labels
+        self._graph: list[dict[str, Any]] | None = None
         self._under_way: tuple[Future[tuple[Solved, float]], _Order] | None = None
         self._solving: Callable[..., Future[Any]] = _nowhere
 
@@ -130,7 +135,8 @@ class SkillKeeper:
         pause = max(self._rules.skills_every_s, _SHARE * self.seconds)
         intervals = settled or abs(now_s - self._full_at) >= pause  # a clock may be set back
         self._solved_at, self._full_at = now_s, now_s if intervals else self._full_at
-        order = _Order(edges, start, settled, intervals, self.ledger.n_events, sent or {})
+        without = self.ledger.without_labels() if intervals else ()
+        order = _Order(edges, start, settled, intervals, self.ledger.n_events, sent or {}, without)
         self._solving = pool
         self._under_way = (pool(_solved, order, self._rules), order)
 
@@ -151,7 +157,7 @@ class SkillKeeper:
             return Solution(skills, None, None, solved, seconds, order.sent)
         self.seconds += seconds
         self.is_settled = order.settled and order.n_events == self.ledger.n_events
-        rows = self._changed_rows(solved.skill_table(), exact=order.settled)
+        rows = self._changed_rows(solved.skill_table(), order.without_labels, exact=order.settled)
         graph = self._changed_graph(solved.graph_table(), exact=order.settled)
         return Solution(None, rows, graph, solved, seconds, order.sent)
 
@@ -167,14 +173,14 @@ class SkillKeeper:
         known = dict(zip(self._last.fit.workers.tolist(), self._last.fit.skills.tolist(), strict=True))
         return np.array([known.get(worker, np.nan) for worker in edges.workers.tolist()])
 
-    def _changed_rows(self, table: pa.Table, exact: bool) -> pa.Table | None:
+    def _changed_rows(self, table: pa.Table, without_labels: Sequence[str], exact: bool) -> pa.Table | None:
         """The rows to give again: all that differ at all when `exact`, else those that differ by much."""
         rows = {row["worker"]: row for row in table.to_pylist()}
         fresh = [self._differs(row, exact) for row in rows.values()]
-        gone = sorted(self._given.keys() - rows.keys())
+        lost = (self._given.keys() | set(without_labels)) - rows.keys()
+        gone = sorted(worker for worker in lost if self._given.get(worker, ()) is not None)
         self._given.update({row["worker"]: row for row, new in zip(rows.values(), fresh, strict=True) if new})
-        for worker in gone:
-            del self._given[worker]
+        self._given.update(dict.fromkeys(gone))
         parts = [table.filter(pa.array(fresh, pa.bool_()))] + ([_gone_rows(gone)] if gone else [])
         together = pa.concat_tables([part.cast(schemas.arrow_schema("skill")) for part in parts])
         return revised(together, self.version, self.revision) if together.num_rows else None
@@ -186,13 +192,14 @@ class SkillKeeper:
         return abs(known["skill"] - row["skill"]) > self._rules.emit_if or bool(known["status"] != row["status"])
 
     def _changed_graph(self, table: pa.Table, exact: bool) -> pa.Table | None:
-        """All rows when the verdict differs, or anything at all when `exact`; components that are no more say so."""
-        rows = table.to_pylist()
-        told = rows if exact else [{name: row[name] for name in _VERDICT} for row in rows]
-        known = self._graph if exact else [{name: row[name] for name in _VERDICT} for row in self._graph]
-        if told == known:
+        """All rows when the verdict differs, or anything at all when `exact`; components that are no more say so.
+
+        All rows have one revision, and there is at least one: those of lower revisions hold no longer.
+        """
+        rows, known = table.to_pylist(), self._graph
+        if known is not None and (rows == known if exact else _verdict(rows) == _verdict(known)):
             return None
-        gone = [_gone_component(number) for number in range(len(rows), len(self._graph))]
+        gone = [_gone_component(number) for number in range(len(rows), max(1, len(known or ())))]
         self._graph = rows
         schema = schemas.arrow_schema("graph")
         return revised(pa.Table.from_pylist([*rows, *gone], schema=schema), self.version, self.revision)
@@ -211,6 +218,10 @@ def _with_intervals(solved: Solved, rules: SkillRules) -> tuple[Solved, float]:
 
 def _nowhere(*_: Any) -> Future[Any]:
     raise ValueError("no solution has begun")
+
+
+def _verdict(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in _VERDICT} for row in rows]
 
 
 def _gone_rows(workers: list[str]) -> pa.Table:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from crowdcore.labels import Ints
 from pipelines.blocks import NO_TIME, LabelBlock, hash_texts
 from pipelines.frames import pack, unpack
 from pipelines.late import late_rejects
@@ -53,6 +54,13 @@ class Tracked:
     closing: pa.LargeStringArray | None
 
 
+def _withdrawing(block: LabelBlock | None, table: LabelTable) -> Ints | None:
+    """Codes of the workers who withdraw a label: the sinks may know them though they never had another here."""
+    if block is None or block.deleted is None:
+        return None
+    return table.workers.find(block.workers.take(pa.array(np.unique(block.worker[block.deleted]))))
+
+
 class TaskTracker:
     """The open tasks of one shard.
 
@@ -90,7 +98,8 @@ class TaskTracker:
                 n_late = 0
         applied = self.table.apply(block)
         kept = block.rows(np.sort(applied.rows)) if len(applied.rows) else None
-        change = pack_change(self.table.change(applied), self.table.workers, self.table.classes, n_events)
+        counts, table = self.table.change(applied), self.table
+        change = pack_change(counts, table.workers, table.classes, n_events, _withdrawing(kept, table))
         return Tracked(kept, change, rejects, n_late, self.close_due())
 
     def close_due(self) -> pa.LargeStringArray | None:

@@ -168,6 +168,14 @@ def test_rows_come_back_as_they_were_in_every_format(tmp_path, kind):
     assert read(tmp_path, "skills") == []
 
 
+def test_of_the_graph_the_rows_of_the_newest_verdict_hold_together(tmp_path):
+    writer = Writer(tmp_path)
+    for rows in ([component(0, revision=5), component(1, revision=5)], [component(0, revision=6)]):
+        writer.take("graph", to_bytes(components(*rows)))
+        writer.take("flush")
+    assert [(row["component"], row["revision"]) for row in read(tmp_path, "graph")] == [(0, 6)]
+
+
 def test_older_rows_in_later_intervals_change_nothing(tmp_path):
     writer = Writer(tmp_path)
     writer.scores(score("t", revision=5, label="no"), score("t", revision=4))

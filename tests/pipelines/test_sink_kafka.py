@@ -80,6 +80,12 @@ def test_readers_keep_the_highest_revision_whatever_came_last(target):
     assert read(target) == {"t": score("t", revision=7, label="no")}
 
 
+def test_of_the_graph_the_rows_of_the_newest_verdict_hold_together(target):
+    write(target, components(component(0, revision=5), component(1, revision=5)), name="graph")
+    write(target, components(component(0, revision=6)), name="graph")
+    assert read(target, "graph") == {"0": component(0, revision=6)}
+
+
 def test_a_replay_changes_nothing(target):
     rows = scores(*(score(f"t{n}", revision=n) for n in range(100)))
     write(target, rows)

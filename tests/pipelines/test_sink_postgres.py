@@ -83,6 +83,15 @@ def test_null_stays_null_beside_numbers(target):
     assert read(target, "graph", "component") == {row["component"]: row for row in rows}
 
 
+def test_of_the_graph_the_rows_of_the_newest_verdict_stay_and_older_ones_do_not_come_back(target):
+    old = components(component(0, revision=5), component(1, revision=5), component(2, revision=5))
+    write(target, old, name="graph")
+    write(target, components(component(0, revision=6)), name="graph")
+    assert list(read(target, "graph", "component")) == [0]
+    write(target, old, name="graph")
+    assert list(read(target, "graph", "component")) == [0]
+
+
 def test_texts_that_end_a_copy_in_other_formats_do_no_harm(target):
     write(target, scores(score("a\n\\.\nb"), score("\\."), score("\r\n")))
     assert set(read(target)) == {"a\n\\.\nb", "\\.", "\r\n"}

@@ -15,7 +15,8 @@ class Stream:
         self.track_rules, self.answer_rules = track or TrackRules(), answers or AnswerRules(emit_if=0.0)
         self.trackers = [TaskTracker(self.track_rules) for _ in range(shards)]
         self.boards = [AnswerBoard(self.answer_rules) for _ in range(shards)]
-        self.keeper = SkillKeeper(skills or SkillRules())
+        self.skill_rules = skills or SkillRules()
+        self.keeper = SkillKeeper(self.skill_rules)
         self.pool = solver_pool()
         self.now = 1000.0
         self.scores, self.skills, self.graph, self.rejects, self.n_rows = {}, {}, {}, [], 0
@@ -48,6 +49,7 @@ class Stream:
         """Takes a part of a solution, as the sinks and the boards do."""
         self.solution = solution
         for row in solution.rows.to_pylist() if solution.rows is not None else ():
+            assert self.skills.get(row["worker"], {"revision": 0})["revision"] < row["revision"]
             self.skills[row["worker"]] = row
         for row in solution.graph.to_pylist() if solution.graph is not None else ():
             self.graph[row["component"]] = row
@@ -72,9 +74,27 @@ class Stream:
         board = self.boards[number]
         self.boards[number] = AnswerBoard.of(self.answer_rules, [board.table.block()], board.revision)
 
+    def checkpoint(self):
+        """What a crash leaves of the stream; the sinks keep all."""
+        trackers = [(tracker.to_bytes(), tracker.note()) for tracker in self.trackers]
+        boards = [(board.table.block(), board.revision) for board in self.boards]
+        return trackers, boards, (self.keeper.ledger.to_bytes(), self.keeper.version, self.keeper.revision)
+
+    def roll_back(self, checkpoint):
+        """Everything as it was at a checkpoint, but the sinks and the clock."""
+        trackers, boards, (ledger, version, revision) = checkpoint
+        self.now += 1.0
+        self.trackers = [TaskTracker.of(self.track_rules, [frame], note) for frame, note in trackers]
+        self.boards = [AnswerBoard.of(self.answer_rules, [block], revision) for block, revision in boards]
+        self.keeper = SkillKeeper(self.skill_rules)
+        self.keeper.add(ledger, self.now)
+        self.keeper.version, self.keeper.revision = version, revision
+
     def components(self):
-        """The rows of the graph as a sink has them, without those of components that are no more."""
-        return [self.graph[number] for number in sorted(self.graph) if self.graph[number]["n_workers"]]
+        """The graph as readers of a sink see it: rows of one revision, and none of components that are no more."""
+        newest = max((row["revision"] for row in self.graph.values()), default=0)
+        rows = [row for _, row in sorted(self.graph.items()) if row["revision"] == newest]
+        return [row for row in rows if row["n_workers"]]
 
     def answers(self):
         return {task: row for task, row in self.scores.items() if row["status"] != "no-labels"}

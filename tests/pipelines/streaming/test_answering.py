@@ -250,10 +250,12 @@ def test_a_task_that_loses_all_its_labels_is_told_so_once_and_may_come_back():
     assert given(board.take(labels(("t", "ann", "no", 3)), NOW)) == {"t": ("no", pytest.approx(probability(1.0)))}
 
 
-def test_a_withdrawal_of_what_was_never_answered_is_no_news():
+def test_a_withdrawal_of_what_was_never_answered_is_told_once_for_a_sink_may_hold_an_answer_of_before():
     board, _ = board_with(skills(1, ann=1.0), ("t", "ann", "yes", 1))
     assert board.take(labels(("u", "ann", "yes", 1, True)), NOW) is None
-    assert board.learn(skills(2, settled=True, ann=1.0), NOW) is None
+    (row,) = board.learn(skills(2, settled=True, ann=1.0), NOW).to_pylist()
+    assert (row["task"], row["status"]) == ("u", NO_LABELS)
+    assert board.learn(skills(3, settled=True, ann=1.0), NOW) is None
 
 
 def test_revisions_grow_even_when_the_clock_stands_still_or_goes_back():
