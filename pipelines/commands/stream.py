@@ -182,9 +182,10 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         return _run(args, beam_args)
     if not args.control:
         raise InvalidSettingError(f"crowdbeam stream {args.action} needs the --control folder of a running stream.")
+    from pipelines.addresses import absolute
     from pipelines.streaming.control import Control
 
-    control = Control(args.control)
+    control = Control(absolute(args.control))
     if args.action == "snapshot" and not args.output:
         raise InvalidSettingError("A snapshot needs an --output folder.")
     control.described()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
+from pipelines.addresses import absolute
 from pipelines.blocks import LabelBlock
 from pipelines.counts import pack_counts
 from pipelines.errors import RunError
@@ -47,7 +48,7 @@ def take(control: Control, output: str, *, output_format: str = "parquet", overw
     folder.open(overwrite)
     try:
         state = FileSystems.join(folder.staging, STATE)
-        _ask(control, state, described["shards"])
+        _ask(control, absolute(state), described["shards"])
         clock.lap("stream")
         _write_run(settings, described, state, folder.staging)
         manifest = manifest_of(settings, folder.staging, [], {}, clock)

@@ -14,6 +14,7 @@ from typing import Any
 import apache_beam as beam
 import grpc
 
+from pipelines.addresses import absolute
 from pipelines.errors import RunError
 from pipelines.prior import read_prior_skills
 from pipelines.runners import options_of
@@ -49,11 +50,11 @@ def run(
     `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
-    control, given = Control(settings.control), with_streaming_flags(_with_runner(beam_args))
+    control, given = Control(absolute(settings.control)), with_streaming_flags(_with_runner(beam_args))
     with held(control):
         check_addresses(settings)
         prism = prism_of(given)
-        plan = plan_of(settings)
+        plan = plan_of(settings.absolute())
         with owned(control, outlived=not runs_on_prism(given)), prism_server(given, prism) as flags:
             return _supervised(plan, flags, watch, begun)
 
