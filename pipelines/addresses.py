@@ -1,4 +1,4 @@
-"""Addresses that users give: what they begin with, what was meant by an unknown one, their place, and what is secret."""
+"""Addresses that users give: their place, what was meant by one that is not known, and what is secret."""
 
 import difflib
 import os
