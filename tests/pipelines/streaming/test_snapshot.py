@@ -176,6 +176,15 @@ def test_a_snapshot_is_asked_for_by_a_path_that_every_worker_understands(control
     assert (tmp_path / "run" / "manifest.json").exists()
 
 
+def test_a_snapshot_that_cannot_be_written_leaves_the_stream_as_it_was(control, tmp_path):
+    (tmp_path / "file").write_text("", "utf-8")
+    events = history()
+    stream = Stream(control).feed(events[:200])
+    stream.ask(Marker(SNAPSHOT, "in-vain", str(tmp_path / "file" / "state")))
+    stream.feed(events[200:])
+    assert stream.ledger.edges() == edges_of(surviving(events))
+
+
 def test_a_snapshot_of_no_stream_is_refused(control, tmp_path):
     with pytest.raises(InputError, match=r"is no control folder of a stream: it has no stream\.json"):
         snapshot.take(control, str(tmp_path / "run"))
