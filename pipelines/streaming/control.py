@@ -57,7 +57,8 @@ class Control:
         return found
 
     def request(self, marker: Marker) -> None:
-        """Asks the stream for something."""
+        """Asks the stream for something; raises `OSError` when the folder is away."""
+        self._look()
         write_json(self.path(_REQUESTS, f"{marker.id}.json"), vars(marker))
 
     def withdraw(self, marker: Marker) -> None:

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,7 +34,8 @@ def control(tmp_path):
     return Control(str(tmp_path / "control"))
 
 
-def test_requests_come_in_the_order_of_their_ids(control):
+def test_requests_come_in_the_order_of_their_ids(there):
+    control = there
     markers = [Marker(SNAPSHOT, f"id-{number}", "/somewhere") for number in (3, 1, 2)]
     for marker in markers:
         control.request(marker)
@@ -49,14 +51,14 @@ def there(control):
 
 @pytest.fixture
 def when_told():
-    """Gives what is logged, and has a function called at the first line of it."""
+    """Gives what is logged, and has functions called, one at each line."""
     said, first = [], []
     handler = logging.Handler()
 
     def emit(record):
         said.append(record.getMessage())
-        while first:
-            first.pop()()
+        if first:
+            first.pop(0)()
 
     handler.emit = emit
     log = logging.getLogger("pipelines")
@@ -88,6 +90,14 @@ def test_while_the_folder_is_away_what_was_asked_for_holds_and_that_is_told_once
     there.request(later)
     assert there.requests() == [marker, later]
     assert there.status()["events"] == 1
+
+
+def test_a_stream_that_is_to_end_while_its_folder_is_away_is_asked_when_it_is_back(there, when_told):
+    back = away(there)
+    when_told[1].extend((lambda: None, back))  # who looks for requests says it first, then who has one
+    plan = SimpleNamespace(control=there, shards=1, sinks=(), rejects=None)
+    supervise._drained(None, plan, lambda status: None)
+    assert [marker.kind for marker in there.requests()] == [DRAIN]
 
 
 def test_what_is_done_is_told_when_the_folder_is_back(there, when_told):
@@ -135,14 +145,16 @@ def test_a_folder_that_is_not_there_yet_has_no_requests_and_no_status(control):
     assert control.n_finished(Marker(DRAIN, "x")) == 0
 
 
-def test_a_request_that_is_taken_back_is_gone(control):
+def test_a_request_that_is_taken_back_is_gone(there):
+    control = there
     marker = Marker(SNAPSHOT, "one")
     control.request(marker)
     control.withdraw(marker)
     assert control.requests() == []
 
 
-def test_a_new_stream_finds_nothing_of_an_earlier_one(control):
+def test_a_new_stream_finds_nothing_of_an_earlier_one(there):
+    control = there
     for marker in (Marker(DRAIN, "old"), Marker(SNAPSHOT, "old too")):
         control.request(marker)
         control.finish(marker, 0)
