@@ -5,6 +5,7 @@ from types import TracebackType
 
 from engines.fetch import require
 from engines.processes import LOOPBACK, Process, answers, free_port, start, wait_until
+from pipelines.streaming.runner_flags import prism_options, with_streaming_flags
 
 _START_S = 60
 
@@ -36,8 +37,9 @@ class Prism:
     def start(self) -> None:
         """Starts the server, and returns when it takes jobs."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        options = [f"--job_port={self.port}", "--serve_http=false", "--log_level=warn", "--log_kind=text"]
-        self._server = start("prism", [str(self.binary), *options], self.folder, guarded=self._guarded)
+        self._server = start(
+            "prism", [str(self.binary), *prism_options([], self.port)], self.folder, guarded=self._guarded
+        )
         try:
             wait_until(f"Prism at {LOOPBACK}:{self.port}", lambda: answers(self.port), _START_S, [self._server])
         except BaseException:
@@ -59,6 +61,4 @@ class Prism:
         args = ["--runner=PrismRunner", f"--job_endpoint={LOOPBACK}:{self.port}"]
         if not streaming:
             return args
-        from pipelines.streaming.runner_flags import with_streaming_flags
-
         return with_streaming_flags(args)

@@ -1,10 +1,23 @@
-"""Addresses that users give: what they may begin with, what was meant by one that is not known, and what is secret."""
+"""Addresses that users give: their place, what was meant by one that is not known, and what is secret."""
 
 import difflib
+import os
+import re
 from collections.abc import Mapping
 
 FILE_SCHEMES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRETS = ("password", "secret", "token", "credential")
+
+
+def absolute(address: str) -> str:
+    """The same place for a process that runs in another folder: a path of this machine becomes absolute.
+
+    >>> absolute("kafka://localhost:9092/labels"), absolute("file:///data/in/"), absolute("")
+    ('kafka://localhost:9092/labels', '/data/in', '')
+    """
+    path = address.removeprefix("file://")
+    return os.path.abspath(path) if path and not _SCHEME.match(path) else address
 
 
 def meant(scheme: str, forms: Mapping[str, str], otherwise: str) -> str:

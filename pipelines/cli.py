@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import crowdcore
 from pipelines.arguments import CommandParser, parse_arguments
+from pipelines.debugging import DEBUG_VARIABLE, is_debugging
 from pipelines.errors import CrowdbeamError, InputError, InvalidSettingError
 from pipelines.lean import start_lean
 from pipelines.terminal import write_out
@@ -37,7 +38,6 @@ COMMANDS = {
 }
 _WITHOUT_BEAM = ("nightly", "ledger")  # roads of their own, which start as lean
 DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
-DEBUG_VARIABLE = "CROWDBEAM_DEBUG"
 _MESSAGE_CHARACTERS = 600
 _USAGE = """\
 usage: crowdbeam COMMAND ...
@@ -105,7 +105,7 @@ def _guarded(argv: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the top: whatever goes wrong is told in a sentence, not a traceback
         if signals:  # Beam wraps what a signal raises inside a step
             return _stopped(signals, argv[:1])
-        if _debug():
+        if is_debugging():
             traceback.print_exc()
         return _say(f"{_sentence(error)} Set {DEBUG_VARIABLE}=1 for the traceback.", FAILED)
 
@@ -154,7 +154,7 @@ def _beam_options(argv: Sequence[str]) -> Any:
 
 def _silence_libraries() -> None:
     """Keeps the log of Beam and gRPC off the terminal; with the debug variable set, shows it."""
-    if _debug():
+    if is_debugging():
         logging.basicConfig(level=logging.INFO)
         return
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -162,10 +162,6 @@ def _silence_libraries() -> None:
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())
-
-
-def _debug() -> bool:
-    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -35,15 +36,46 @@ def file_bytes(table: pa.Table, kind: str, avro: Mapping[str, Any]) -> bytes:
     return sink.getvalue()
 
 
-def write_file(path: str, write: Any) -> None:
-    """Calls `write` with an open file and moves what it wrote to `path`."""
+def write_file(path: str, write: Any, *, lasting: bool = False) -> None:
+    """Calls `write` with an open file and moves what it wrote to `path`; when that fails nothing is left beside it.
+
+    A `lasting` file is there after a power cut, too.
+    """
     aside = f"{path}.{uuid.uuid4().hex}.tmp"
-    if is_local(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(aside, "wb") as sink:
-            write(sink)
-        os.replace(aside, path)
-        return
+    try:
+        if is_local(path):
+            _write_here(path, aside, write, lasting)
+        else:
+            _write_elsewhere(path, aside, write)
+    except BaseException:
+        with suppress(OSError):
+            os.remove(aside) if is_local(path) else storage.delete([aside])
+        raise
+
+
+def _write_here(path: str, aside: str, write: Any, lasting: bool) -> None:
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    with open(aside, "wb") as sink:
+        write(sink)
+        if lasting:
+            sink.flush()
+            os.fsync(sink.fileno())
+    os.replace(aside, path)
+    if lasting:
+        for one in (folder, os.path.dirname(folder)):  # that the file has its name; and the folder, which may be new
+            _sync_folder(one)
+
+
+def _sync_folder(folder: str) -> None:
+    number = os.open(folder or ".", os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _write_elsewhere(path: str, aside: str, write: Any) -> None:
     with storage.create(aside) as sink:
         write(sink)
     if storage.exists(path):

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from examples.stream_demo.crowd import Script, broken_messages, message_of, task_name
 
@@ -19,8 +19,8 @@ class Feeder(threading.Thread):
     Attributes:
         n_sent: messages sent, broken ones included.
         n_broken: broken ones among them.
-        done: whether everything was sent.
-        error: what Kafka did not take, if anything.
+        done: whether it sends no more.
+        error: why not everything was sent, if so.
     """
 
     def __init__(self, bootstrap: str, topic: str, script: Script, rate: float) -> None:
@@ -36,7 +36,17 @@ class Feeder(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
-        """Sends a little every moment, so that the rate is even."""
+        """Sends everything; whatever goes wrong, those who wait for the end are told."""
+        failure = "The thread that sends the labels has failed."
+        try:
+            failure = self._feed()
+        except (KafkaException, BufferError) as error:
+            failure = f"Kafka does not take the labels: {error}."
+        finally:
+            self.error, self.done = failure, True
+
+    def _feed(self) -> str:
+        """Sends a little every moment, so that the rate is even; gives what went wrong, if anything."""
         producer = Producer({"bootstrap.servers": self._servers, "linger.ms": 20, "log_level": 2})
         began = time.monotonic()
         at, broken_at = 0, began
@@ -50,9 +60,7 @@ class Feeder(threading.Thread):
                 self._send_broken(producer)
             producer.poll(0)
         left = producer.flush(_FLUSH_S)
-        if left and not self._ended.is_set():
-            self.error = f"Kafka did not take {left} messages."
-        self.done = True
+        return f"Kafka did not take {left} messages." if left and not self._ended.is_set() else ""
 
     def _send(self, producer: Producer, first: int, last: int) -> None:
         script, time_us = self._script, time.time_ns() // 1000

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pipelines.arguments import CommandParser
+from pipelines.commands.actions import refuse_other_options
 from pipelines.commands.model_options import add_whole
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.ledger.night_settings import DEFAULT_KEEP
@@ -76,7 +77,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         raise InvalidSettingError(f"--output-format is {args.output_format!r}; it takes {', '.join(OUTPUT_FORMATS)}.")
     if args.keep_versions < 1:
         raise InvalidSettingError(f"--keep-versions is {args.keep_versions}; it takes a number of at least 1.")
-    _refuse_other_options(args)
+    refuse_other_options(build_parser(), args, _ACTIONS_OF)
     from pipelines.ledger.folder import LedgerFolder
 
     folder = LedgerFolder(args.ledger)
@@ -87,14 +88,6 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     else:
         show_blocks(blocks)
     return 0
-
-
-def _refuse_other_options(args: Namespace) -> None:
-    """Raises `InvalidSettingError` for an option of another action: it would do nothing."""
-    for name, (default, actions) in _OPTIONS.items():
-        if getattr(args, name) != default and args.action not in actions:
-            flag = f"--{name.replace('_', '-')}"
-            raise InvalidSettingError(f"{flag} is of {' and '.join(actions)}, not of {args.action}. Leave it out.")
 
 
 _Found = tuple[dict[str, Any], list[Block]]
@@ -205,10 +198,10 @@ _ACTIONS: dict[str, Callable[["LedgerFolder", Namespace], _Found]] = {
     "export": _export,
     "forget": _forget,
 }
-_OPTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {  # the default, and whose it is
-    "to": (0, ("rollback",)),
-    "worker": ("", ("forget",)),
-    "output": ("", ("export",)),
-    "output_format": ("", ("export",)),
-    "keep_versions": (DEFAULT_KEEP, ("rollback", "compact")),
+_ACTIONS_OF = {
+    "to": ("rollback",),
+    "worker": ("forget",),
+    "output": ("export",),
+    "output_format": ("export",),
+    "keep_versions": ("rollback", "compact"),
 }

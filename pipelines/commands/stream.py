@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.arguments import CommandParser
+from pipelines.commands.actions import refuse_other_options
 from pipelines.commands.model_options import add_model_options, add_number, add_whole, aggregate_settings_of
 from pipelines.errors import InvalidSettingError
 from pipelines.settings import LATE_RULES, MESSAGE_FORMATS, OUTPUT_FORMATS, TIME_UNITS
@@ -43,6 +44,8 @@ _PAGES = {
     ),
     "stop": ("crowdbeam stream stop --control DIR", "Have a stream answer all it has read, and end."),
 }
+_OF_ALL = ("help", "action", "control", "json", "quiet")
+_OF_SNAPSHOT = ("output", "overwrite", "output_format")
 _ACTION_EPILOG = "`crowdbeam stream --help` tells how a stream is started."
 
 
@@ -178,13 +181,15 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     """Does what `args.action` says."""
     if args.action not in ACTIONS:
         raise InvalidSettingError(f"{args.action!r} is no action of crowdbeam stream; it takes {', '.join(ACTIONS)}.")
+    _refuse_other_options(args, beam_args)
     if args.action == "run":
         return _run(args, beam_args)
     if not args.control:
         raise InvalidSettingError(f"crowdbeam stream {args.action} needs the --control folder of a running stream.")
+    from pipelines.addresses import absolute
     from pipelines.streaming.control import Control
 
-    control = Control(args.control)
+    control = Control(absolute(args.control))
     if args.action == "snapshot" and not args.output:
         raise InvalidSettingError("A snapshot needs an --output folder.")
     control.described()
@@ -203,6 +208,14 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     elif not args.quiet:
         show_blocks(summarise(args.output, manifest, RunTables.of(args.output)))
     return 0
+
+
+def _refuse_other_options(args: Namespace, beam_args: Sequence[str]) -> None:
+    parser = build_parser()
+    of_run = {option.dest: ("run",) for option in parser._actions if option.dest not in _OF_ALL}
+    refuse_other_options(parser, args, {**of_run, **dict.fromkeys(_OF_SNAPSHOT, ("snapshot",))})
+    if beam_args and args.action != "run":
+        raise InvalidSettingError(f"{beam_args[0].partition('=')[0]} is of run, not of {args.action}. Leave it out.")
 
 
 def _stop(control: Any, args: Namespace) -> int:

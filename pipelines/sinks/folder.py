@@ -13,6 +13,11 @@ class IntervalFolder:
 
     path: str
 
+    def look(self) -> None:
+        """Raises `OSError` when the folder is not there: one that is away for a while is not made anew."""
+        if is_local(self.path):
+            os.stat(os.path.join(self.path, ""))
+
     def check(self) -> None:
         """Makes the folder; raises `InvalidSettingError` when it cannot be written."""
         if not self.path.strip():

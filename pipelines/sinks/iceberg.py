@@ -12,7 +12,6 @@ two commits to a table one comes first; the other fails, looks again, and passes
 """
 
 import json
-import os
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -26,13 +25,13 @@ from pyiceberg.expressions import And, EqualTo, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table, Transaction
 
+from pipelines.addresses import absolute
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.sinks.iceberg_commits import append, exchange, replace
 from pipelines.sinks.iceberg_tables import identifier_of, make_tables, opened, secrets_of, table_of, told
 from pipelines.sinks.loads import APPENDED, CURRENT, RUNS, LoadTables, loaded_run_of, table_schema
 from pipelines.sinks.read_through import ReadThrough
 from pipelines.sinks.warehouse import LastRun, LoadedRun
-from pipelines.sources.storage import is_local
 
 RUN_ID, VERSION, LEDGER = "crowdbeam.run-id", "crowdbeam.version", "crowdbeam.ledger"
 LOADING = "crowdbeam.loading"
@@ -142,7 +141,7 @@ class _Loading:
         try:
             with runs.transaction() as change:  # the empty append fails when `runs` has changed since it was looked at
                 change.append(table_schema(RUNS).empty_table())
-                change.set_properties({LOADING: json.dumps(asdict(run) | {"path": _lasting(run.path)})})
+                change.set_properties({LOADING: json.dumps(asdict(run) | {"path": absolute(run.path)})})
         except CommitFailedException:
             return False
         return True
@@ -263,11 +262,6 @@ def _found_again(run: LoadedRun) -> LoadTables:
     if loaded_run_of(run.path).run_id != run.run_id:
         raise InputError(f"The folder {run.path} holds another run now.")
     return ReadThrough.of(run)
-
-
-def _lasting(path: str) -> str:
-    """The same folder for a process that runs elsewhere on this machine."""
-    return os.path.abspath(path) if is_local(path) else path
 
 
 def _refuse_other_types(name: str, table: Table) -> None:

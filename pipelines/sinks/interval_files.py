@@ -26,21 +26,21 @@ def write_interval(
 ) -> dict[str, int]:
     """Writes the rows of interval `number`, each table to one file, and the manifest; gives the rows of each.
 
-    Files of that number are replaced. Of several rows of an id the latest is written.
+    Files of that number are replaced, and last when this returns. Of several rows of an id the latest is written.
     """
     rows = {name: latest(name, pa.concat_tables(as_rows(name, one) for one in tables[name])) for name in sorted(tables)}
     files = []
     for name, table in rows.items():
         path = f"{name}/part-{number:06d}.{kind}"
         data = file_bytes(table, kind, _avro_of(name))
-        write_file(FileSystems.join(folder, path), lambda sink, data=data: sink.write(data))
+        write_file(FileSystems.join(folder, path), lambda sink, data=data: sink.write(data), lasting=True)
         checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
         files.append(
             {"table": name, "path": path, "rows": table.num_rows, "size_bytes": len(data), "checksum": checksum}
         )
     account = {"format_version": FORMAT_VERSION, "interval": number, "from_us": times_us[0], "to_us": times_us[1]}
     text = json.dumps({**account, **_account(rows), "files": files}, indent=2, ensure_ascii=False) + "\n"
-    write_file(manifest_path(folder, number), lambda sink: sink.write(text.encode()))
+    write_file(manifest_path(folder, number), lambda sink: sink.write(text.encode()), lasting=True)
     return {name: table.num_rows for name, table in rows.items()}
 
 

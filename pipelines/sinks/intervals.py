@@ -7,7 +7,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam import coders
@@ -17,6 +18,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from pipelines.errors import InvalidSettingError
+from pipelines.patience import until_done
 from pipelines.settings import OUTPUT_FORMATS
 from pipelines.sinks import KEYS, RECEIPT, WRITTEN
 from pipelines.sinks.folder import IntervalFolder
@@ -25,7 +27,9 @@ from pipelines.sinks.write import METRICS
 from pipelines.tables import from_bytes
 
 MOST_BYTES = 64 << 20  # rows that are more than this do not wait any longer
+PATIENCE_S = 600.0
 _HURRY_S = 60.0
+T = TypeVar("T")
 
 
 @dataclass
@@ -33,14 +37,22 @@ class WriteIntervals(beam.PTransform):
     """Writes the rows that arrived in `every_s` seconds to files, with a manifest written last; see docs/sinks.md.
 
     Input: pairs of a table's name, one of `KEYS`, and its rows as an Arrow stream; a pair with another name, such as
-    "flush", has everything before it written at once. Output: pairs of "written" and a receipt, when the rows of a
+    "drained", has everything before it written at once. Output: pairs of "written" and a receipt, when the rows of a
     table that has one are safe; and the pairs with other names.
+
+    Attributes:
+        folder: it must be there.
+        every_s: how often files are written.
+        format: of the files.
+        clock: tells the time in seconds.
+        patience_s: how long a folder that is away is waited for.
     """
 
     folder: str
     every_s: float = 60.0
     format: str = "parquet"
     clock: Callable[[], float] = time.time
+    patience_s: float = PATIENCE_S
 
     def __post_init__(self) -> None:
         """Refuses settings that cannot be used."""
@@ -52,7 +64,7 @@ class WriteIntervals(beam.PTransform):
 
     def expand(self, rows: beam.PCollection[tuple[str, bytes]]) -> beam.PCollection[tuple[str, bytes]]:
         """Wires the step."""
-        fn = _WriteIntervalsFn(IntervalFolder(self.folder), self.every_s, self.format, self.clock)
+        fn = _WriteIntervalsFn(IntervalFolder(self.folder), self)
         return (
             rows
             | "ToOneWriter" >> beam.WithKeys(0).with_output_types(tuple[int, tuple[str, bytes]])
@@ -68,10 +80,12 @@ class _WriteIntervalsFn(beam.DoFn):
     DUE = TimerSpec("due", TimeDomain.REAL_TIME)
     END = TimerSpec("end", TimeDomain.WATERMARK)
 
-    def __init__(self, folder: IntervalFolder, every_s: float, kind: str, clock: Callable[[], float]) -> None:
-        self._folder, self._every_s, self._kind, self._clock = folder, every_s, kind, clock
+    def __init__(self, folder: IntervalFolder, how: WriteIntervals) -> None:
+        self._folder, self._every_s, self._kind, self._clock = folder, how.every_s, how.format, how.clock
+        self._patience_s = how.patience_s
         self._rows = {name: Metrics.counter(METRICS, f"rows_written.{name}") for name in KEYS}
         self._intervals = Metrics.counter(METRICS, "intervals")
+        self._retries = Metrics.counter(METRICS, "retries")
 
     def process(
         self,
@@ -96,7 +110,7 @@ class _WriteIntervalsFn(beam.DoFn):
         now = self._read(interval)
         if not now["bytes"]:
             now["from_us"] = round(self._clock() * 1e6)
-            hurry = self._clock() - now.get("flushed_at_s", 0) < _HURRY_S  # rows that the flush was meant for, too
+            hurry = self._clock() - now.get("flushed_at_s", 0) < _HURRY_S  # rows that "drained" was meant for, too
             due.set(Timestamp.of(self._clock() + (min(1.0, self._every_s) if hurry else self._every_s)))
             end.set(window.max_timestamp())
         now["bytes"] += len(data)
@@ -134,7 +148,8 @@ class _WriteIntervalsFn(beam.DoFn):
             name, _, data = packed.partition(b"\n")
             tables.setdefault(name.decode(), []).append(from_bytes(data))
         times_us = now["from_us"], round(self._clock() * 1e6)
-        for name, rows in write_interval(self._folder.path, now["number"], tables, self._kind, times_us).items():
+        write = partial(write_interval, self._folder.path, now["number"], tables, self._kind, times_us)
+        for name, rows in self._until_there(write).items():
             self._rows[name].inc(rows)
         self._intervals.inc()
         waiting.clear()
@@ -147,7 +162,18 @@ class _WriteIntervalsFn(beam.DoFn):
         if packed:
             found: dict[str, Any] = json.loads(packed)
             return found
-        return {"number": max(finished_intervals(self._folder.path), default=-1) + 1, "bytes": 0}
+        finished = self._until_there(partial(finished_intervals, self._folder.path))
+        return {"number": max(finished, default=-1) + 1, "bytes": 0}
+
+    def _until_there(self, action: Callable[[], T]) -> T:
+        """What `action` gives; a folder that is away is waited for."""
+
+        def look_and_act() -> T:
+            self._folder.look()
+            return action()
+
+        what = f"The sink {self._folder.path} could not be used"
+        return until_done(look_and_act, what, self._patience_s, self._retries.inc)
 
 
 def _receipts(tables: list[Any]) -> Iterator[tuple[str, bytes]]:

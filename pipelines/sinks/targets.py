@@ -3,7 +3,7 @@
 import re
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from pipelines.addresses import FILE_SCHEMES, is_secret, meant
+from pipelines.addresses import FILE_SCHEMES, absolute, is_secret, meant
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks import SinkTarget
 from pipelines.sinks.folder import IntervalFolder
@@ -68,7 +68,7 @@ def _kafka_of(text: str) -> KafkaTarget:
             )
     files = [value for name, value in settings if name == "config"]
     others = tuple((name, value) for name, value in settings if name != "config")
-    return KafkaTarget(parts.netloc, prefix, config=others, config_file=files[-1] if files else "")
+    return KafkaTarget(parts.netloc, prefix, config=others, config_file=absolute(files[-1]) if files else "")
 
 
 def _split(text: str) -> SplitResult:

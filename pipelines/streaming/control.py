@@ -3,28 +3,33 @@
 Files, on any file system of Beam's that the workers share: so requests reach a stream on any runner.
 """
 
-import fcntl
 import json
+import logging
 import os
-import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.errors import InputError, InvalidSettingError
+from pipelines.errors import InputError, first_line
+from pipelines.locking import Lock, alone_in
+from pipelines.patience import until_done
 from pipelines.run_folder import is_alive
 from pipelines.sources.storage import is_local
 from pipelines.streaming.envelopes import Marker
 from pipelines.table_files import write_file
 
-STATUS, DONE, DESCRIPTION, OWNER, LOCK = "status.json", "done", "stream.json", "owner.json", "lock"
+STATUS, DONE, DESCRIPTION, OWNER = "status.json", "done", "stream.json", "owner.json"
+PATIENCE_S = 600.0
 _REQUESTS = "requests"
+_REQUESTED: dict[str, list[Marker]] = {}  # by folder: what was asked for when it was looked at last
+_FAILING: set[str] = set()  # what has failed when it was tried last
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,17 @@ class Control:
 
     def described(self) -> dict[str, Any]:
         """What was noted of the stream; raises `InputError` when this is no control folder."""
-        found = read_json(self.path(DESCRIPTION))
+        try:
+            found = read_json(self.path(DESCRIPTION))
+        except (OSError, ValueError) as error:
+            raise InputError(f"--control {self.folder} cannot be read: {first_line(error)}.") from error
         if found is None:
             raise InputError(f"--control {self.folder} is no control folder of a stream: it has no {DESCRIPTION}.")
         return found
 
     def request(self, marker: Marker) -> None:
-        """Asks the stream for something."""
+        """Asks the stream for something; raises `OSError` when the folder is away."""
+        self._look()
         write_json(self.path(_REQUESTS, f"{marker.id}.json"), vars(marker))
 
     def withdraw(self, marker: Marker) -> None:
@@ -57,10 +66,13 @@ class Control:
         FileSystems.delete([self.path(_REQUESTS, f"{marker.id}.json")])
 
     def requests(self) -> list[Marker]:
-        """The requests that are there, in the order of their ids."""
-        found = FileSystems.match([self.path(_REQUESTS, "*.json")])[0].metadata_list
-        markers = [read_json(file.path) for file in sorted(found, key=lambda file: file.path)]
-        return [Marker(**marker) for marker in markers if marker is not None]
+        """The requests that are there, in the order of their ids; while the folder is away, those that were there."""
+        with spared(f"The control folder {self.folder} cannot be read"):
+            self._look()
+            found = FileSystems.match([self.path(_REQUESTS, "*.json")])[0].metadata_list
+            markers = [read_json(file.path) for file in sorted(found, key=lambda file: file.path)]
+            _REQUESTED[self.folder] = [Marker(**marker) for marker in markers if marker is not None]
+        return _REQUESTED.get(self.folder, [])
 
     def owner(self) -> int:
         """The process of this machine whose stream has the folder, or 0."""
@@ -83,30 +95,46 @@ class Control:
 
     def clear(self) -> None:
         """Removes the requests and the status that an earlier stream has left."""
+        _REQUESTED.pop(self.folder, None)
         for pattern in (self.path(_REQUESTS, "*.json"), self.path(DONE, "*.json"), self.path(STATUS)):
             found = FileSystems.match([pattern])[0].metadata_list
             if found:
                 FileSystems.delete([file.path for file in found])
 
     def tell(self, status: Mapping[str, Any]) -> None:
-        """Says how the stream is."""
-        write_json(self.path(STATUS), {**status, "at_s": time.time()})
+        """Says how the stream is, unless the folder is away."""
+        with spared(f"The control folder {self.folder} takes no status"):
+            self._look()
+            write_json(self.path(STATUS), {**status, "at_s": time.time()})
 
     def status(self) -> dict[str, Any] | None:
-        """How the stream is, or None when nobody said."""
-        return read_json(self.path(STATUS))
+        """How the stream is, or None when nobody said, or the folder is away."""
+        with spared(f"The status in {self.folder} cannot be read"):
+            return read_json(self.path(STATUS))
+        return None
 
     def finish(self, marker: Marker, sender: int) -> None:
-        """Tells that `sender` has done what was asked for."""
-        write_json(self.path(DONE, f"{marker.id}-{sender:05d}.json"), {})
+        """Tells that `sender` has done what was asked for; waits for a folder that is away."""
+
+        def finish() -> None:
+            self._look()
+            write_json(self.path(DONE, f"{marker.id}-{sender:05d}.json"), {})
+
+        until_done(finish, f"The control folder {self.folder} could not be used", PATIENCE_S)
 
     def n_finished(self, marker: Marker) -> int:
-        """How many have done what was asked for."""
-        return len(FileSystems.match([self.path(DONE, f"{marker.id}-*.json")])[0].metadata_list)
+        """How many have done what was asked for; 0 while the folder is away."""
+        with spared(f"The requests that are done in {self.folder} cannot be read"):
+            return len(FileSystems.match([self.path(DONE, f"{marker.id}-*.json")])[0].metadata_list)
+        return 0
+
+    def _look(self) -> None:
+        """Raises `OSError` when the folder is away: it would be made anew, and a pattern in it would match nothing."""
+        if is_local(self.folder):
+            os.stat(os.path.join(self.folder, ""))
 
 
-@contextmanager
-def held(control: Control) -> Iterator[None]:
+def held(control: Control) -> AbstractContextManager[None]:
     """Makes a control folder and keeps other streams out; raises `InvalidSettingError` when one is at work in it.
 
     A folder that was made is removed in the end unless a stream was described in it: what was refused leaves nothing.
@@ -114,42 +142,12 @@ def held(control: Control) -> Iterator[None]:
     """
     folder = control.folder
     if not is_local(folder):
-        yield
-        return
-    is_new = not os.path.exists(folder)
-    try:
-        os.makedirs(folder, exist_ok=True)
-        lock = open(os.path.join(folder, LOCK), "a+", encoding="utf-8")  # noqa: SIM115 - held while the stream lasts
-    except OSError as error:
-        raise InvalidSettingError(f"--control {folder} cannot be made: {error.strerror}.") from error
-    with lock:
-        _take(lock, control)
-        try:
-            yield
-        finally:
-            if is_new and not os.path.exists(control.path(DESCRIPTION)):
-                shutil.rmtree(folder, ignore_errors=True)
+        return nullcontext()
 
+    def in_use(process: str) -> str:
+        return f"A stream (process {process}) is at work in --control {folder}; stop it, or give another folder."
 
-def _take(lock: IO[str], control: Control) -> None:
-    """Locks a control folder; the system ends the lock with the process, however that ends."""
-    other = control.owner()  # where the file system has no locks, that has to do
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_free = os.path.exists(lock.name) and os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name))
-    except BlockingIOError:
-        lock.seek(0)
-        is_free, other = False, int(lock.read().strip() or 0)
-    except OSError:
-        is_free = True
-    if not is_free or other:
-        who, folder = other or "unknown", control.folder
-        raise InvalidSettingError(
-            f"A stream (process {who}) is at work in --control {folder}; stop it, or give another folder."
-        )
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+    return alone_in(folder, Lock("--control", DESCRIPTION, in_use, control.owner))
 
 
 @contextmanager
@@ -159,7 +157,7 @@ def owned(control: Control, outlived: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(BeamIOError, OSError):
+        with suppress(OSError):
             FileSystems.delete([control.path(OWNER)])
 
 
@@ -170,10 +168,27 @@ def write_json(path: str, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: str) -> dict[str, Any] | None:
-    """The content of a small file; None when it is not there."""
+    """The content of a small file; None when it is not there. Raises `OSError` when it cannot be reached."""
     try:
         with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
             found: dict[str, Any] = json.loads(file.read())
-    except (BeamIOError, OSError):
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        if not is_local(path) and not FileSystems.exists(path):
+            return None
+        raise
     return found
+
+
+@contextmanager
+def spared(what: str) -> Iterator[None]:
+    """Lets the body fail because files cannot be reached: that is told once, until the body works again."""
+    try:
+        yield
+    except OSError as error:
+        if what not in _FAILING:
+            _FAILING.add(what)
+            _log.warning("%s: %s.", what, first_line(error))
+    else:
+        _FAILING.discard(what)

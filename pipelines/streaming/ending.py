@@ -1,19 +1,25 @@
-"""Ending a job: through Beam, and on Flink through Flink itself, since Beam's job server there only forgets the job."""
+"""The end of a job: why it failed; and ending it, on Flink through Flink itself: Beam's job server only forgets it."""
 
 import http.client
 import json
+import re
 import sys
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions
+from apache_beam.portability.api import beam_job_api_pb2
 
 from pipelines.errors import RunError
 
 ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
 _GONE = ("CANCELED", "FAILED", "FINISHED")
 _TIMEOUT_S = 10.0
+_LAST_WORDS_S = 5.0
+_MOST_CHARACTERS = 600
+_ERROR_LINE = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _PRISM_HAS_ENDED = (
     "Prism has ended, and the stream with it; what was written stays. Start the stream again: Prism keeps no "
     "checkpoint, so it reads a topic from --from on, or a folder from its first file, and comes to the same answers."
@@ -31,6 +37,25 @@ def name_job(options: PipelineOptions, name: str) -> str:
     return str(named.job_name)
 
 
+class _Messages(threading.Thread):
+    """Hears what a runner says of a job, while the job lasts: Beam does so only where somebody waits for its end."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(name="job-messages", daemon=True)
+        self._stream = getattr(result, "_message_stream", ())
+        self.errors: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        try:
+            for message in self._stream:
+                said = message.message_response
+                if said.importance == beam_job_api_pb2.JobMessage.JOB_MESSAGE_ERROR:
+                    self.errors.append(said.message_text)
+        except grpc.RpcError:
+            pass  # the runner is gone: whoever asks for the job's state will tell
+
+
 @dataclass(frozen=True)
 class Job:
     """A job that has begun.
@@ -45,6 +70,18 @@ class Job:
     options: PipelineOptions
     on_flink: bool = False
     on_prism: bool = False
+    _messages: _Messages = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_messages", _Messages(self.result))
+
+    def why(self) -> str:
+        """The last error that the runner told of a job that has failed, as a sentence; empty when it told none."""
+        self._messages.join(_LAST_WORDS_S)
+        text = self._messages.errors[-1] if self._messages.errors else ""
+        lines = _ERROR_LINE.findall(text) or text.strip().splitlines()[:1]
+        cause = "".join(lines[-1:]).removeprefix("pipelines.errors.").removeprefix("RunError: ").strip()
+        return f"{cause[:_MOST_CHARACTERS].rstrip('.')}." if cause else ""
 
     def state(self) -> str:
         """Its state, as Beam calls it; raises `RunError` when nobody can tell."""

@@ -15,7 +15,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
 
 from pipelines.sinks import DRAINED, RECEIPT
-from pipelines.streaming.control import Control
+from pipelines.streaming.control import Control, spared
 from pipelines.streaming.desk import Cut, Desk, status_of
 from pipelines.streaming.envelopes import (
     CHANGES,
@@ -194,7 +194,8 @@ class _KeepSkillsFn(beam.DoFn):
         ledger.add(desk.keeper.ledger.to_bytes())
         ledger.add(behind.to_bytes(), -1)
         frame = ledger.to_bytes()
-        write_file(FileSystems.join(cut.marker.folder, LEDGER), lambda sink: sink.write(frame))
+        with spared(f"A snapshot cannot be written to {cut.marker.folder}"):
+            write_file(FileSystems.join(cut.marker.folder, LEDGER), lambda sink: sink.write(frame))
         return True
 
     def _drained(self, kept: Kept[Desk], marker: Marker) -> Iterator[Any]:

@@ -16,8 +16,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.prism_runner import GITHUB_TAG_PREFIX, PrismJobServer
 from apache_beam.version import __version__ as beam_version
 
+from pipelines.debugging import is_debugging
 from pipelines.errors import InvalidSettingError, RunError
-from pipelines.streaming.runner_flags import runs_on_prism
+from pipelines.streaming.runner_flags import prism_options, runs_on_prism
 
 _START_S, _STEP_S = 30.0, 0.05
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
@@ -75,18 +76,19 @@ def prism_server(beam_args: Sequence[str], program: str) -> Iterator[list[str]]:
     """Beam's arguments for a Prism that was started here; as they are when `program` is empty.
 
     Beam would start Prism in our process group: Ctrl-C would end it before the stream has answered what it has read.
+    With CROWDBEAM_DEBUG its log is seen.
     """
     args = list(beam_args)
     if not program:
         yield args
         return
     port = _free_port()
-    command = [program, f"--job_port={port}", "--serve_http=false", "--log_level=warn", "--log_kind=text"]
+    log = None if is_debugging() else subprocess.DEVNULL  # None: it goes to the terminal
     server = subprocess.Popen(  # noqa: S603 - the user names the program
-        command,
+        [program, *prism_options(args, port)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=log,
         start_new_session=True,
         preexec_fn=_die_with_parent,
     )

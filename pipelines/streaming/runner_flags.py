@@ -8,7 +8,8 @@ from pipelines.errors import InvalidSettingError
 _STREAMING = "--streaming"
 # Prism splits a slow bundle of a stateful step in two, and runs one key in both at once: state is lost without a word.
 _PRISM_EXPERIMENT = "prism_disable_sdf_split"
-_PRISM = {"--prism_log_level": "warn"}
+_PRISM_LOG_LEVEL = "--prism_log_level"
+_PRISM = {_PRISM_LOG_LEVEL: "warn"}
 _FLINK = {
     "--checkpointing_interval": "3000",
     "--max_bundle_time_mills": "200",  # sic: spelled right, the flag is dropped without a word
@@ -71,6 +72,16 @@ def runs_on_flink(beam_args: Sequence[str]) -> bool:
 def runs_on_prism(beam_args: Sequence[str]) -> bool:
     """Whether the arguments name Prism."""
     return _kind(_last(beam_args, "--runner")) == "prism"
+
+
+def prism_options(beam_args: Sequence[str], port: int) -> list[str]:
+    """What a Prism that is started for a stream is told: its log is as the arguments say.
+
+    >>> prism_options(["--prism_log_level=debug"], 8073)
+    ['--job_port=8073', '--serve_http=false', '--log_level=debug', '--log_kind=text']
+    """
+    level = _last(beam_args, _PRISM_LOG_LEVEL) or _PRISM[_PRISM_LOG_LEVEL]
+    return [f"--job_port={port}", "--serve_http=false", f"--log_level={level}", "--log_kind=text"]
 
 
 def _kind(runner: str) -> str:

@@ -1,8 +1,9 @@
 """What a stream is told: checked before anything runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
+from pipelines.addresses import absolute
 from pipelines.errors import InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.settings import LATE_RULES, AggregateSettings
@@ -86,6 +87,19 @@ class StreamSettings:
         ):
             if not low <= value <= high:
                 raise InvalidSettingError(f"--{name} is {value:g}; it takes a number from {low:g} to {high:g}.")
+
+    def absolute(self) -> "StreamSettings":
+        """The same for workers, which may run in another folder: paths are absolute."""
+        return replace(
+            self,
+            source=absolute(self.source),
+            sinks=tuple(map(absolute, self.sinks)),
+            control=absolute(self.control),
+            rejects=absolute(self.rejects),
+            bootstrap=absolute(self.bootstrap),
+            properties=absolute(self.properties),
+            prior_skills=absolute(self.prior_skills),
+        )
 
     def _check_places(self) -> None:
         """Refuses a stream that would read what it writes, or write two things to one folder."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
+from pipelines.addresses import absolute
 from pipelines.blocks import LabelBlock
 from pipelines.errors import RunError
 from pipelines.grouped import TaskShard, gold_code
@@ -45,7 +46,7 @@ def take(control: Control, output: str, *, output_format: str = "parquet", overw
     folder.open(overwrite)
     try:
         state = FileSystems.join(folder.staging, STATE)
-        _ask(control, state, described["shards"])
+        _ask(control, absolute(state), described["shards"])
         clock.lap("stream")
         counts, fit = _write_run(settings, described, state, folder.staging)
         manifest = manifest_of(settings, folder.staging, counts, fit, [], {}, clock)

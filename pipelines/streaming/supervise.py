@@ -1,7 +1,6 @@
 """Supervising a stream: started, watched, and drained when somebody asks it to end."""
 
 import json
-import os
 import signal
 import threading
 import time
@@ -14,7 +13,10 @@ from typing import Any
 import apache_beam as beam
 import grpc
 
+from pipelines.addresses import absolute
+from pipelines.debugging import is_debugging
 from pipelines.errors import RunError
+from pipelines.patience import until_done
 from pipelines.prior import read_prior_skills
 from pipelines.runners import options_of
 from pipelines.sinks.folder import IntervalFolder
@@ -36,6 +38,8 @@ from pipelines.streaming.tracking import TrackRules
 
 PATIENCE_S = 120.0
 _PAUSE_S = 0.2
+_LAST_ERRORS_S = 1.0
+_WITH_THE_RUNNER = ("run_worker", "read_state", "read_grpc_client_inputs")
 _US = 1_000_000
 
 Watcher = Callable[[dict[str, Any] | None], None]
@@ -49,12 +53,13 @@ def run(
     `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
-    control, given = Control(settings.control), with_streaming_flags(_with_runner(beam_args))
+    control, given = Control(absolute(settings.control)), with_streaming_flags(_with_runner(beam_args))
     with held(control):
         check_addresses(settings)
         prism = prism_of(given)
-        plan = plan_of(settings)
-        with owned(control, outlived=not runs_on_prism(given)), prism_server(given, prism) as flags:
+        plan = plan_of(settings.absolute())
+        outlived = not runs_on_prism(given)
+        with owned(control, outlived), _quiet_when_gone(), prism_server(given, prism) as flags:
             return _supervised(plan, flags, watch, begun)
 
 
@@ -66,7 +71,6 @@ def _supervised(
     pipeline = beam.Pipeline(options=options)
     build(pipeline, plan)
     with _signals() as asked:
-        _hush(grpc.RpcError)
         job = Job(pipeline.run(), options, runs_on_flink(flags), runs_on_prism(flags))
         if begun is not None:
             begun()
@@ -75,20 +79,32 @@ def _supervised(
                 return {**(plan.control.status() or {}), "ended": "stopped"}
             return {**_drained(job, plan, watch), "ended": "drained"}
         finally:
-            _hush(BaseException)
             job.end()
 
 
-def _hush(kind: type[BaseException]) -> None:
-    """Has Beam's threads say nothing of such errors: that the runner is gone is told once, in a sentence."""
-    if os.environ.get("CROWDBEAM_DEBUG"):
-        return
+@contextmanager
+def _quiet_when_gone() -> Iterator[None]:
+    """Has threads say nothing of `grpc.RpcError`: that a runner has ended is told once, in a sentence.
+
+    All other errors of threads are told as ever; with CROWDBEAM_DEBUG these are, too. In the end it waits a moment for
+    those of Beam's threads that the runner's end lets fail.
+    """
+    before, others = threading.excepthook, set(threading.enumerate())
 
     def told(args: threading.ExceptHookArgs) -> None:
-        if not issubclass(args.exc_type, kind):
-            threading.__excepthook__(args)
+        if not issubclass(args.exc_type, grpc.RpcError):
+            before(args)
 
-    threading.excepthook = told
+    if not is_debugging():
+        threading.excepthook = told
+    try:
+        yield
+    finally:
+        until = time.monotonic() + _LAST_ERRORS_S
+        for thread in set(threading.enumerate()) - others:
+            if thread.name.startswith(_WITH_THE_RUNNER):
+                thread.join(max(0.0, until - time.monotonic()))
+        threading.excepthook = before
 
 
 def check_addresses(settings: StreamSettings) -> None:
@@ -178,7 +194,7 @@ def _watch(job: Job, control: Control, watch: Watcher, asked: threading.Event) -
             return False
         if state in ENDED:
             raise RunError(
-                f"The Beam job ended as {state}; what was written so far stays. {_why(job.result)} "
+                f"The Beam job ended as {state}; what was written so far stays. {job.why()} "
                 "Where its runner keeps checkpoints, give the last one's path to --savepoint_path to go on from there."
             )
         if any(marker.kind == DRAIN for marker in control.requests()):
@@ -187,18 +203,13 @@ def _watch(job: Job, control: Control, watch: Watcher, asked: threading.Event) -
     return True
 
 
-def _why(result: Any) -> str:
-    """The last error that the runner told, in a line."""
-    messages = getattr(result, "_messages", None) or []
-    errors = [str(getattr(message, "message_text", "")) for message in messages]
-    last = next((text for text in reversed(errors) if "Error" in text or "Exception" in text), "")
-    return " ".join(last.splitlines()[-1:])[:300]
-
-
 def _drained(job: Job, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
     """Asks the stream to stop reading and to answer all it has read, and waits for that."""
     control = plan.control
-    marker = next((one for one in control.requests() if one.kind == DRAIN), None) or drain(control)
+    what = f"The control folder {control.folder} could not be used"
+    marker = next((one for one in control.requests() if one.kind == DRAIN), None) or until_done(
+        lambda: drain(control), what, PATIENCE_S
+    )
     wanted = (plan.shards + 1) * len(plan.sinks)  # each shard's answers, and the skills
     wanted += plan.shards if plan.rejects is not None else 0
     until, seen = time.monotonic() + PATIENCE_S, None

@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from pipelines.blocks import LabelBlock
 from pipelines.late import LATE
+from pipelines.streaming.control import spared
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
     CLOCK,
@@ -141,7 +142,8 @@ class _TrackTasksFn(beam.DoFn):
             return
         if marker.kind == SNAPSHOT:
             frame = kept.value.table.block().to_bytes()
-            write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
+            with spared(f"A snapshot cannot be written to {marker.folder}"):
+                write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
         counted = replace(marker, sender=shard, events=kept.note.get("events", 0), sent=kept.note.get("sent", 0))
         yield beam.pvalue.TaggedOutput("changes", pack_marker(counted))
 

@@ -1,9 +1,11 @@
-"""A sink that goes away is waited for: nothing is lost, nothing is written twice."""
+"""A sink that goes away is waited for: nothing is lost, nothing is written twice; so is the control folder."""
 
 import time
 
 from fault_runs import Load, Scene, Watched, assert_exact
-from stream_runs import make_events, produce
+from stream_runs import StreamRun, make_events, produce
+
+from pipelines.sinks.interval_files import read_intervals
 
 N_EVENTS, N_FIRST, N_BEFORE = 50_000, 2000, 8000
 AWAY_S = 20.0
@@ -29,3 +31,32 @@ def test_postgres_may_be_away_for_a_while(request, kafka, postgres, prism, tmp_p
         assert run.drain() == 0
     assert watched.looks
     assert not watched.fallen
+
+
+def add_labels(source, name):
+    rows = [f"{name}{task},w{(task + place) % 7},{'ab'[task % 2]}" for task in range(50) for place in range(3)]
+    aside = source / f"{name}.csv.tmp"
+    aside.write_text("\n".join(["task,worker,label", *rows, ""]), "utf-8")
+    aside.rename(source / f"{name}.csv")
+
+
+def test_a_folder_sink_and_the_control_folder_may_be_away_for_a_while(prism, tmp_path):
+    source, sink, logs, control = (tmp_path / name for name in ("in", "out", "bad", "control"))
+    source.mkdir()
+    words = ["--source", source, "--sink", sink, "--sink", logs, "--file-every", "1s", *prism.beam_args(streaming=True)]
+    with StreamRun(words, control) as run:
+        add_labels(source, "a")
+        run.settle(150)
+        run.wait(lambda _: len(read_intervals(str(logs), "scores")) == 50, "first rows")
+        sink.rename(tmp_path / "sink-away")
+        control.rename(tmp_path / "control-away")
+        add_labels(source, "b")
+        while len(read_intervals(str(logs), "scores")) < 100:
+            assert run.process.poll() is None
+        assert not sink.exists()
+        assert not control.exists()
+        (tmp_path / "control-away").rename(control)
+        (tmp_path / "sink-away").rename(sink)
+        run.settle(300)
+        assert run.drain() == 0
+    assert len(read_intervals(str(sink), "scores")) == 100

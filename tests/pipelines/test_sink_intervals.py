@@ -10,7 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import GlobalWindow
 from sink_rows import HARD_IDS, component, components, reject, rejects, score, scores
 
-from pipelines.errors import InputError, InvalidSettingError
+from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.sinks import interval_files
 from pipelines.sinks.folder import IntervalFolder
 from pipelines.sinks.interval_files import read_intervals
@@ -63,10 +63,13 @@ class Timer:
 class Writer:
     """The writer's DoFn, called as Beam calls it."""
 
-    def __init__(self, folder, kind="parquet", state=None):
+    def __init__(self, folder, kind="parquet", state=None, patience_s=60.0):
         self.now = 1000.0
         self.state = state or State()
-        self._fn = _WriteIntervalsFn(IntervalFolder(str(folder)), 60.0, kind, lambda: self.now)
+        self._fn = _WriteIntervalsFn(
+            IntervalFolder(str(folder)),
+            WriteIntervals(str(folder), 60.0, kind, lambda: self.now, patience_s),
+        )
 
     def take(self, name, data=b""):
         cell, timer = Cell(self.state), Timer(self.state)
@@ -131,15 +134,15 @@ def test_intervals_follow_each_other_and_empty_ones_are_left_out(tmp_path):
     for number in range(3):
         writer.scores(score("t", revision=number))
         writer.pass_interval()
-    writer.take("flush")
+    writer.take("drained")
     assert [one for one in files(tmp_path) if "manifest" in one] == [f"manifests/00000{n}.json" for n in range(3)]
     assert read(tmp_path) == [score("t", revision=2)]
 
 
-def test_flush_writes_at_once_and_is_passed_on(tmp_path):
+def test_a_drain_writes_at_once_and_is_passed_on(tmp_path):
     writer = Writer(tmp_path)
     writer.scores(score("a"))
-    assert writer.take("flush") == [("flush", b"")]
+    assert writer.take("drained", b"x") == [("drained", b"x")]
     assert writer.state.due_at is None
     assert read(tmp_path) == [score("a")]
     assert writer.take("drained", b"x") == [("drained", b"x")]
@@ -152,7 +155,7 @@ def test_rows_that_are_many_do_not_wait(tmp_path, monkeypatch):
     for number in range(10):
         writer.scores(score(f"t{number}"))
     assert len(read(tmp_path)) >= 2
-    writer.take("flush")
+    writer.take("drained")
     assert len(read(tmp_path)) == 10
 
 
@@ -162,7 +165,7 @@ def test_rows_come_back_as_they_were_in_every_format(tmp_path, kind):
     rows = [score(one, label=one, probabilities={one: 0.125, "x": 0.5}) for one in HARD_IDS] + [score("plain")]
     writer.scores(*rows)
     writer.take("graph", to_bytes(components(component(1, sigma_min=None), component(2, sigma_min=0.1))))
-    writer.take("flush")
+    writer.take("drained")
     assert read(tmp_path) == sorted(rows, key=lambda row: row["task"].encode())
     assert [row["sigma_min"] for row in read(tmp_path, "graph")] == [None, 0.1]
     assert read(tmp_path, "skills") == []
@@ -179,9 +182,9 @@ def test_of_the_graph_the_rows_of_the_newest_verdict_hold_together(tmp_path):
 def test_older_rows_in_later_intervals_change_nothing(tmp_path):
     writer = Writer(tmp_path)
     writer.scores(score("t", revision=5, label="no"), score("t", revision=4))
-    writer.take("flush")
+    writer.take("drained")
     writer.scores(score("t", revision=3))
-    writer.take("flush")
+    writer.take("drained")
     assert manifest(tmp_path)["files"][0]["rows"] == 1
     assert read(tmp_path) == [score("t", revision=5, label="no")]
 
@@ -190,23 +193,23 @@ def test_rejects_that_are_told_again_are_read_once(tmp_path):
     writer = Writer(tmp_path)
     for _ in range(2):
         writer.take("rejects", to_bytes(rejects(reject(1), reject(1, reason="late"))))
-        writer.take("flush")
+        writer.take("drained")
     assert len(read(tmp_path, "rejects")) == 2
 
 
 def test_an_interval_broken_off_before_its_manifest_is_written_again_over_itself(tmp_path, monkeypatch):
-    writer = Writer(tmp_path)
+    writer = Writer(tmp_path, patience_s=0)
     writer.scores(score("a"), score("b"))
     checkpoint = writer.state.copy()
     with monkeypatch.context() as patched:
         patched.setattr(interval_files, "manifest_path", lambda folder, number: "/proc/nowhere/manifest")
-        with pytest.raises(OSError, match="nowhere"):
-            writer.take("flush")
+        with pytest.raises(RunError, match="nowhere"):
+            writer.take("drained")
     assert files(tmp_path) == ["scores/part-000000.parquet"]
     assert read(tmp_path) == []
     again = Writer(tmp_path, state=checkpoint)
     again.scores(score("c"))
-    again.take("flush")
+    again.take("drained")
     assert files(tmp_path) == ["manifests/000000.json", "scores/part-000000.parquet"]
     assert [row["task"] for row in read(tmp_path)] == ["a", "b", "c"]
 
@@ -214,15 +217,15 @@ def test_an_interval_broken_off_before_its_manifest_is_written_again_over_itself
 def test_an_interval_is_written_again_after_a_restore_and_nothing_is_doubled(tmp_path):
     writer = Writer(tmp_path)
     writer.scores(score("a"))
-    writer.take("flush")
+    writer.take("drained")
     writer.scores(score("b"))
     checkpoint = writer.state.copy()
     writer.scores(score("c"))
-    writer.take("flush")
+    writer.take("drained")
     before = read(tmp_path)
     restored = Writer(tmp_path, state=checkpoint)
     restored.scores(score("c"))
-    restored.take("flush")
+    restored.take("drained")
     assert read(tmp_path) == before
     assert len(files(tmp_path)) == 4
 
@@ -230,10 +233,10 @@ def test_an_interval_is_written_again_after_a_restore_and_nothing_is_doubled(tmp
 def test_a_stream_without_state_goes_on_behind_what_is_there(tmp_path):
     first = Writer(tmp_path)
     first.scores(score("a"))
-    first.take("flush")
+    first.take("drained")
     second = Writer(tmp_path)
     second.scores(score("b"))
-    second.take("flush")
+    second.take("drained")
     assert manifest(tmp_path, 1)["interval"] == 1
     assert [row["task"] for row in read(tmp_path)] == ["a", "b"]
 
@@ -241,7 +244,7 @@ def test_a_stream_without_state_goes_on_behind_what_is_there(tmp_path):
 def test_a_file_that_is_gone_is_told(tmp_path):
     writer = Writer(tmp_path)
     writer.scores(score("a"))
-    writer.take("flush")
+    writer.take("drained")
     (tmp_path / "scores/part-000000.parquet").unlink()
     with pytest.raises(InputError, match=r"part-000000.parquet cannot be read"):
         read(tmp_path)
@@ -260,20 +263,20 @@ def run(folder, args, elements, every_s=0.2):
         _ = notices | beam.Map(lambda one, path=str(noted): Path(path).write_text(one[0]))
 
 
-@pytest.mark.parametrize("flush", [True, False])
+@pytest.mark.parametrize("drained", [True, False])
 @pytest.mark.timeout(60)  # long before the interval ends
-def test_a_pipeline_that_ends_has_written_everything(tmp_path, flush):
+def test_a_pipeline_that_ends_has_written_everything(tmp_path, drained):
     elements = [("scores", to_bytes(scores(score(f"t{n}"), score("last", revision=n + 1)))) for n in range(20)]
-    run(tmp_path, ["--runner=FnApiRunner"], elements + flush * [("flush", b"")], every_s=3600.0)
+    run(tmp_path, ["--runner=FnApiRunner"], elements + drained * [("drained", b"")], every_s=3600.0)
     found = {row["task"]: row["revision"] for row in read(tmp_path)}
     assert len(found) == 21
     assert found["last"] == 20
-    assert (tmp_path / "noted").exists() is flush
+    assert (tmp_path / "noted").exists() is drained
 
 
-@pytest.mark.parametrize(("every_s", "flush"), [(0.2, False), (3600.0, True)])
-def test_prism_writes_when_an_interval_has_passed_or_at_a_flush(tmp_path, prism, every_s, flush):
+@pytest.mark.parametrize(("every_s", "drained"), [(0.2, False), (3600.0, True)])
+def test_prism_writes_when_an_interval_has_passed_or_at_a_drain(tmp_path, prism, every_s, drained):
     elements = [("scores", to_bytes(scores(score(f"t{n}")))) for n in range(20)]
-    run(tmp_path, prism.beam_args(streaming=True), elements + flush * [("flush", b"")], every_s)
+    run(tmp_path, prism.beam_args(streaming=True), elements + drained * [("drained", b"")], every_s)
     assert {row["task"] for row in read(tmp_path)} == {f"t{n}" for n in range(20)}
-    assert (tmp_path / "noted").exists() is flush
+    assert (tmp_path / "noted").exists() is drained

@@ -70,3 +70,8 @@ def test_a_folder_is_made_and_a_file_is_refused(tmp_path):
         IntervalFolder(str(tmp_path / "file")).check()
     with pytest.raises(InvalidSettingError, match="cannot be made"):
         IntervalFolder(str(tmp_path / "file" / "under")).check()
+
+
+def test_a_file_with_settings_is_that_of_the_command_also_where_workers_run_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sink_of("kafka://h:1/crowd?config=my.properties").config_file == str(tmp_path / "my.properties")

@@ -1,12 +1,17 @@
+import errno
+import logging
+import os
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from pipelines.errors import InputError, InvalidSettingError
+from pipelines.locking import LOCK
 from pipelines.streaming import supervise
-from pipelines.streaming.control import LOCK, OWNER, Control, held, owned, write_json
+from pipelines.streaming.control import DESCRIPTION, OWNER, Control, held, owned, write_json
 from pipelines.streaming.envelopes import DRAIN, SNAPSHOT, Marker
 from pipelines.streaming.settings import StreamSettings
 
@@ -29,11 +34,109 @@ def control(tmp_path):
     return Control(str(tmp_path / "control"))
 
 
-def test_requests_come_in_the_order_of_their_ids(control):
+def test_requests_come_in_the_order_of_their_ids(there):
+    control = there
     markers = [Marker(SNAPSHOT, f"id-{number}", "/somewhere") for number in (3, 1, 2)]
     for marker in markers:
         control.request(marker)
     assert control.requests() == sorted(markers, key=lambda marker: marker.id)
+
+
+@pytest.fixture
+def there(control):
+    """A control folder that was made."""
+    os.makedirs(control.folder)
+    return control
+
+
+@pytest.fixture
+def when_told():
+    """Gives what is logged, and has functions called, one at each line."""
+    said, first = [], []
+    handler = logging.Handler()
+
+    def emit(record):
+        said.append(record.getMessage())
+        if first:
+            first.pop(0)()
+
+    handler.emit = emit
+    log = logging.getLogger("pipelines")
+    log.addHandler(handler)
+    yield said, first
+    log.removeHandler(handler)
+
+
+def away(control):
+    """Moves the folder away; gives what brings it back."""
+    aside = f"{control.folder}-away"
+    os.rename(control.folder, aside)
+    return lambda: os.rename(aside, control.folder)
+
+
+def test_while_the_folder_is_away_what_was_asked_for_holds_and_that_is_told_once(there, when_told):
+    marker, later = Marker(DRAIN, "a"), Marker(SNAPSHOT, "b", "/somewhere")
+    there.request(marker)
+    there.tell({"events": 1})
+    assert there.requests() == [marker]
+    back = away(there)
+    for _ in range(3):
+        assert there.requests() == [marker]
+        there.tell({"events": 2})
+        assert there.n_finished(marker) == 0
+        assert there.status() is None
+    assert len(when_told[0]) == 2, when_told
+    back()
+    there.request(later)
+    assert there.requests() == [marker, later]
+    assert there.status()["events"] == 1
+
+
+def test_a_stream_that_is_to_end_while_its_folder_is_away_is_asked_when_it_is_back(there, when_told):
+    back = away(there)
+    when_told[1].extend((lambda: None, back))  # who looks for requests says it first, then who has one
+    plan = SimpleNamespace(control=there, shards=1, sinks=(), rejects=None)
+    supervise._drained(None, plan, lambda status: None)
+    assert [marker.kind for marker in there.requests()] == [DRAIN]
+
+
+def test_what_is_done_is_told_when_the_folder_is_back(there, when_told):
+    marker = Marker(DRAIN, "a")
+    when_told[1].append(away(there))
+    there.finish(marker, 0)
+    assert there.n_finished(marker) == 1
+    assert len(when_told[0]) == 1
+
+
+def test_a_status_that_cannot_be_read_is_told_and_harms_nobody(there, when_told):
+    os.mkdir(there.path("status.json"))
+    assert there.status() is None
+    there.tell({"events": 1})
+    assert ["Is a directory" in line for line in when_told[0]] == [True, True]
+
+
+def test_a_description_that_cannot_be_read_is_told_with_the_cause(there):
+    os.mkdir(there.path(DESCRIPTION))
+    with pytest.raises(InputError, match=r"--control .*control cannot be read: .*Is a directory"):
+        there.described()
+
+
+def test_a_process_that_has_the_number_of_an_old_owner_does_not_keep_a_stream_out(control):
+    write_json(control.path(OWNER), {"pid": os.getppid(), "host": socket.gethostname(), "outlived": False})
+    with held(control):
+        pass
+
+
+def test_where_there_are_no_locks_the_noted_owner_keeps_a_stream_out(control, monkeypatch):
+    def flock(lock, how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with held(control):
+        pass
+    write_json(control.path(OWNER), {"pid": os.getppid(), "host": socket.gethostname(), "outlived": False})
+    with pytest.raises(InvalidSettingError, match=rf"A stream \(process {os.getppid()}\) is at work"), held(control):
+        pass
 
 
 def test_a_folder_that_is_not_there_yet_has_no_requests_and_no_status(control):
@@ -42,14 +145,16 @@ def test_a_folder_that_is_not_there_yet_has_no_requests_and_no_status(control):
     assert control.n_finished(Marker(DRAIN, "x")) == 0
 
 
-def test_a_request_that_is_taken_back_is_gone(control):
+def test_a_request_that_is_taken_back_is_gone(there):
+    control = there
     marker = Marker(SNAPSHOT, "one")
     control.request(marker)
     control.withdraw(marker)
     assert control.requests() == []
 
 
-def test_a_new_stream_finds_nothing_of_an_earlier_one(control):
+def test_a_new_stream_finds_nothing_of_an_earlier_one(there):
+    control = there
     for marker in (Marker(DRAIN, "old"), Marker(SNAPSHOT, "old too")):
         control.request(marker)
         control.finish(marker, 0)
@@ -58,7 +163,8 @@ def test_a_new_stream_finds_nothing_of_an_earlier_one(control):
     assert (control.requests(), control.status(), control.n_finished(Marker(DRAIN, "old"))) == ([], None, 0)
 
 
-def test_the_status_is_what_was_told_last_and_when(control):
+def test_the_status_is_what_was_told_last_and_when(there):
+    control = there
     control.tell({"events": 1})
     control.tell({"events": 2, "worst_workers": ["wé"]})
     status = control.status()
@@ -66,7 +172,8 @@ def test_the_status_is_what_was_told_last_and_when(control):
     assert status["at_s"] > 0
 
 
-def test_those_who_have_done_what_was_asked_for_are_counted_once_each(control):
+def test_those_who_have_done_what_was_asked_for_are_counted_once_each(there):
+    control = there
     asked, other = Marker(DRAIN, "drain-1"), Marker(DRAIN, "drain-2")
     for sender in (0, 1, 1):
         control.finish(asked, sender)
@@ -156,5 +263,8 @@ def test_a_stream_that_is_refused_leaves_no_control_folder(control, tmp_path, so
 
 def test_a_control_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("", "utf-8")
-    with pytest.raises(InvalidSettingError, match="cannot be made"), held(Control(str(tmp_path / "file" / "control"))):
+    with (
+        pytest.raises(InvalidSettingError, match="cannot be used: Not a directory"),
+        held(Control(str(tmp_path / "file" / "control"))),
+    ):
         pass

@@ -1,14 +1,17 @@
 """What is said when a job cannot be ended; that it does end is shown on the real Flink, in tests/engines."""
 
+import threading
 from types import SimpleNamespace
 
+import apache_beam as beam
 import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from engines.processes import free_port
 from pipelines.errors import RunError
-from pipelines.streaming.ending import Job, name_job
+from pipelines.streaming.ending import ENDED, Job, name_job
+from pipelines.streaming.supervise import _quiet_when_gone
 
 
 def job(*flags, state="RUNNING", on_flink=True):
@@ -23,6 +26,45 @@ def test_a_job_that_stays_in_flink_is_told_of(capsys):
         "crowdbeam: the job stays in Flink, where it reads nothing; end it with `flink cancel`: it is called "
         "crowdbeam-1. With --flink_master=HOST:PORT it ends.\n"
     )
+
+
+def fail(element):
+    raise RunError("The sink is away. Start again when it is back.")
+
+
+def test_the_cause_of_a_failure_is_what_the_runner_told_last(prism):
+    options = PipelineOptions(prism.beam_args())
+    pipeline = beam.Pipeline(options=options)
+    _ = pipeline | beam.Create([1]) | "Fail" >> beam.Map(fail)
+    failed = Job(pipeline.run(), options, on_prism=True)
+    while failed.state() not in ENDED:
+        pass
+    assert failed.state() == "FAILED"
+    assert failed.why() == "The sink is away. Start again when it is back. [while running 'Fail']."
+
+
+def test_a_job_of_which_nothing_was_told_has_no_cause():
+    assert job(state="FAILED").why() == ""
+
+
+def test_threads_say_nothing_of_a_runner_that_is_gone_and_all_else(monkeypatch):
+    said = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: said.append(args.exc_type))
+    before = threading.excepthook
+
+    def fails_with(error):
+        def fails():
+            raise error
+
+        thread = threading.Thread(target=fails)
+        thread.start()
+        thread.join()
+
+    with _quiet_when_gone():
+        fails_with(grpc.RpcError())
+        fails_with(ValueError("of another thread"))
+    assert said == [ValueError]
+    assert threading.excepthook is before
 
 
 def test_a_flink_that_does_not_answer_is_told_of(capsys):

@@ -1,6 +1,7 @@
 """Where Prism is looked for; that it runs streams is shown in tests/engines."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from command_line import run_command
 
 from pipelines.errors import InvalidSettingError
 from pipelines.streaming import prism
-from pipelines.streaming.prism import prism_of
+from pipelines.streaming.prism import prism_of, prism_server
+from pipelines.streaming.runner_flags import with_streaming_flags
 
 ON_PRISM = "--runner=PrismRunner"
 
@@ -79,6 +81,30 @@ def test_a_location_that_is_no_program_is_refused(place, nowhere):
 def test_an_address_from_which_nothing_can_be_fetched_is_refused(nowhere):
     with pytest.raises(InvalidSettingError, match="cannot be fetched"):
         prism_of([ON_PRISM, "--prism_location=https://127.0.0.1:9/prism.zip"])
+
+
+SAYS_WHAT_IT_IS_TOLD = """#!{python}
+import socket, sys
+told = dict(word.lstrip("-").split("=") for word in sys.argv[1:])
+sys.stderr.write(f"Prism logs at {{told['log_level']}}\\n")
+sys.stderr.flush()
+server = socket.create_server(("127.0.0.1", int(told["job_port"])))
+while True:
+    server.accept()
+"""
+
+
+@pytest.mark.parametrize("debug", ["", "0", "1"])
+@pytest.mark.parametrize("given", [(), ("--prism_log_level=debug",)])
+def test_the_log_of_prism_is_as_told_and_seen_when_debugging(debug, given, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("CROWDBEAM_DEBUG", debug)
+    path = program(tmp_path / "prism")
+    Path(path).write_text(SAYS_WHAT_IT_IS_TOLD.format(python=sys.executable), "utf-8")
+    with prism_server(with_streaming_flags([ON_PRISM, *given]), path):
+        pass
+    level = "debug" if given else "warn"
+    said = [line for line in capfd.readouterr().err.splitlines() if "Prism" in line]  # gRPC may speak of forks
+    assert said == ([f"Prism logs at {level}"] if debug == "1" else [])
 
 
 def test_no_prism_is_started_for_another_runner_or_where_one_runs(nowhere):

@@ -164,6 +164,27 @@ def test_a_snapshot_replaces_an_earlier_run_only_when_told_to(control, tmp_path)
     assert "new" in {row["task"] for row in rows_of(tmp_path / "run", "scores", ["task"])}
 
 
+def test_a_snapshot_is_asked_for_by_a_path_that_every_worker_understands(control, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    stream = Stream(control).feed(history())
+    monkeypatch.setattr(
+        stream, "write_state", lambda folder: asked.append(folder) or Stream.write_state(stream, folder)
+    )
+    stream.taken("run")
+    assert asked == [str(tmp_path / "run" / "_staging" / "state")]
+    assert (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_a_snapshot_that_cannot_be_written_leaves_the_stream_as_it_was(control, tmp_path):
+    (tmp_path / "file").write_text("", "utf-8")
+    events = history()
+    stream = Stream(control).feed(events[:200])
+    stream.ask(Marker(SNAPSHOT, "in-vain", str(tmp_path / "file" / "state")))
+    stream.feed(events[200:])
+    assert stream.ledger.edges() == edges_of(surviving(events))
+
+
 def test_a_snapshot_of_no_stream_is_refused(control, tmp_path):
     with pytest.raises(InputError, match=r"is no control folder of a stream: it has no stream\.json"):
         snapshot.take(control, str(tmp_path / "run"))
