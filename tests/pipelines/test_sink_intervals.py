@@ -175,7 +175,7 @@ def test_of_the_graph_the_rows_of_the_newest_verdict_hold_together(tmp_path):
     writer = Writer(tmp_path)
     for rows in ([component(0, revision=5), component(1, revision=5)], [component(0, revision=6)]):
         writer.take("graph", to_bytes(components(*rows)))
-        writer.take("flush")
+        writer.take("drained")
     assert [(row["component"], row["revision"]) for row in read(tmp_path, "graph")] == [(0, 6)]
 
 
