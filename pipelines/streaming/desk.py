@@ -39,7 +39,7 @@ class Desk:
         self.snapshots: dict[str, Cut] = {}
         self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
         self.counts: Counter[str] = Counter(note.get("counts", {}))
-        self.lag: dict[str, int] = {}
+        self.lag: dict[str, int] = note.get("lag", {})
         self.behind = False
         self.told_at = self.read_at_s = 0.0
         self.last: Solution | None = None
@@ -75,6 +75,7 @@ class Desk:
             "sent": self.sent,
             "drains": self.drains,
             "draining": draining,
+            "lag": self.lag,
         }
 
 
