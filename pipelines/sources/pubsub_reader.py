@@ -73,7 +73,7 @@ class PubSubReader:
         self._renew()
         received = self._pull(max_events, timeout_s)
         if not received:
-            return Polled((), _packed(self._mark, self._last))
+            return Polled((), _packed(self._mark, self._last), watermark_us=0 if self._away else CAUGHT_UP)
         with self._lock:
             self._last += 1
             self._batches[self._last] = [one.ack_id for one in received]
@@ -153,7 +153,8 @@ class PubSubReader:
             response = self._client.pull(
                 subscription=self._source.name, max_messages=wanted, timeout=max(wait_s, 0.1), retry=None
             )
-        except errors.DeadlineExceeded:
+        except errors.DeadlineExceeded:  # how the service says that nothing waits
+            self._away = False
             return []
         except (errors.NotFound, errors.Forbidden, errors.Unauthorized, errors.BadRequest) as error:
             raise RunError(f"Pub/Sub no longer gives {self._source.name}: {error.message}") from error
