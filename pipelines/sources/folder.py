@@ -126,9 +126,10 @@ class FolderReader:
                 elif place.under is None and place.size_of(name) == size:
                     waiting = waiting[1:]
             left = deadline - time.monotonic()
-            if found or waiting or left <= 0:
+            if not (found or waiting):
+                time.sleep(min(LIST_S, max(left, 0.0)))
+            if found or waiting or left < LIST_S:  # the next poll lists the folder at once
                 break
-            time.sleep(min(LIST_S, left))
         return self._polled(found, place, bool(waiting))
 
     def confirm(self, position: bytes) -> None:

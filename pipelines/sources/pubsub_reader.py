@@ -24,6 +24,7 @@ _PULL_MESSAGES = 1000
 _ACK_IDS = 1000
 _CALL_S = 10.0
 _MORE_S = 1.0
+_LEAST_S = 0.5  # a message that is on its way to a pull that was given up is held back until its lease ends
 _log = logging.getLogger(__name__)
 
 
@@ -151,7 +152,7 @@ class PubSubReader:
         errors = self._errors
         try:
             response = self._client.pull(
-                subscription=self._source.name, max_messages=wanted, timeout=max(wait_s, 0.1), retry=None
+                subscription=self._source.name, max_messages=wanted, timeout=max(wait_s, _LEAST_S), retry=None
             )
         except errors.DeadlineExceeded:  # how the service says that nothing waits
             self._away = False

@@ -49,7 +49,7 @@ class PollSource(beam.PTransform):
         shards: how many shards there are.
         control: the folder that requests come in by.
         max_events: how many events make a block.
-        wait_s: how long a poll waits for events.
+        wait_s: how long polls wait for events, all readers together: one process may poll them one after the other.
         bootstrap: a folder with an earlier state, to begin with; empty: none.
         keep_places: whether later steps must know where each event stood, to reject it.
         job: sets this submission apart from others in one worker process.
@@ -59,7 +59,7 @@ class PollSource(beam.PTransform):
     shards: int
     control: Control
     max_events: int = 50_000
-    wait_s: float = 0.5
+    wait_s: float = 0.6
     bootstrap: str = ""
     keep_places: bool = True
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -136,7 +136,8 @@ class _PollFn(beam.DoFn):
 
     def __init__(self, how: PollSource) -> None:
         self._source, self._shards, self._control, self._job = how.source, how.shards, how.control, how.job
-        self._max_events, self._wait_s, self._bootstrap = how.max_events, how.wait_s, how.bootstrap
+        self._max_events, self._bootstrap = how.max_events, how.bootstrap
+        self._wait_s = how.wait_s / how.source.n_readers
         self._keep_places = how.keep_places
         self._events = Metrics.counter("crowdbeam", "events")
 

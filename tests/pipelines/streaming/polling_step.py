@@ -19,10 +19,12 @@ class Reader:
     """Gives what it was told to, and notes from where it was asked to go on."""
 
     def __init__(self, *polls):
-        self.polls, self.asked, self.confirmed, self.closed, self.fails = list(polls), [], [], False, False
+        self.polls, self.asked, self.waits, self.confirmed = list(polls), [], [], []
+        self.closed = self.fails = False
 
     def poll(self, position, max_events, timeout_s):
         self.asked.append((position, max_events))
+        self.waits.append(timeout_s)
         if self.fails:
             raise RunError("gone")
         return self.polls.pop(0) if self.polls else Polled((), position, watermark_us=CAUGHT_UP)
@@ -37,9 +39,9 @@ class Reader:
 class Polling:
     """The step that polls, for reader 1 of two, with a clock of its own."""
 
-    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, bootstrap="", now=1000.0, keep_places=True):
+    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, readers=2, bootstrap="", now=1000.0, keep_places=True):
         self.reader, self.now, self.n_opened = Reader(*polls), now, 0
-        source = SimpleNamespace(n_readers=2, reader=self.opened)
+        source = SimpleNamespace(n_readers=readers, reader=self.opened)
         self.control = Control(str(tmp_path))
         self.how = PollSource(source, shards, self.control, 77, bootstrap=bootstrap, keep_places=keep_places)
         self.fn = self.instance()

@@ -71,6 +71,16 @@ def test_a_reader_that_has_more_is_polled_at_once_and_one_that_has_not_a_little_
     assert waits == pytest.approx([0.0, 0.0, 0.05])
 
 
+def test_readers_wait_no_longer_together_when_they_are_many(tmp_path, monkeypatch):
+    """One process polls them one after the other: an event waits for all of them."""
+    together = set()
+    for readers in (2, 4, 8):
+        polling = Polling(tmp_path, monkeypatch, readers=readers)
+        polling()
+        together.add(round(readers * sum(polling.reader.waits), 6))
+    assert together == {0.6}
+
+
 def test_shards_hear_when_a_reader_has_caught_up_and_when_it_falls_behind(tmp_path, monkeypatch):
     quiet = Polled((), b"p", watermark_us=CAUGHT_UP)
     polling = Polling(tmp_path, monkeypatch, polled("t"), quiet, quiet, polled("t"))
