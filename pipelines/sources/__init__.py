@@ -60,6 +60,7 @@ class FilePart:
         columns: (field, column) pairs: what to read, and what it is called in the file.
         first: position of the part's first record in the file.
         row_groups: (first, last + 1) row groups of a Parquet file; all when None.
+        span: (first, last + 1) bytes of plain CSV or JSON lines, whole records; all when None.
         address: of the warehouse that the file was fetched from; empty when it is nobody's copy.
     """
 
@@ -71,6 +72,7 @@ class FilePart:
     first: int = 0
     row_groups: tuple[int, int] | None = None
     address: str = ""
+    span: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:

@@ -24,7 +24,7 @@ from pipelines.sources import (
     is_damage,
     unreadable_rest,
 )
-from pipelines.sources.storage import compression_of, open_stream
+from pipelines.sources.storage import compression_of, open_span, open_stream
 
 BLOCK_BYTES = 32 << 20
 _PEEK_BYTES = 1 << 20
@@ -51,8 +51,9 @@ def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
     """The records of `part`; one with too few or too many values is a bad record."""
     names = columns_of(part.path)
     places = {name: f"f{names.index(column)}" for name, column in part.columns}
-    with open_stream(part.path) as stream:
-        for chunk in _Records(stream, places, len(names), _delimiter(part.path)).chunks():
+    delimiter = _delimiter(part.path)
+    with open_span(part.path, part.span, f"{delimiter.join(['f'] * len(names))}\n".encode()) as stream:
+        for chunk in _Records(stream, places, len(names), delimiter, part.first).chunks():
             yield lambda chunk=chunk: chunk  # type: ignore[misc]
 
 
@@ -107,12 +108,12 @@ class _MarkedStream(io.RawIOBase):
 class _Records:
     """The records of a file, batch by batch, and where they stand; Arrow's reader runs ahead of what it gives."""
 
-    def __init__(self, stream: Any, places: dict[str, str], n_columns: int, delimiter: str) -> None:
-        self._places = places
+    def __init__(self, stream: Any, places: dict[str, str], n_columns: int, delimiter: str, first: int) -> None:
+        self._places, self._first = places, first
         self._end = _END + delimiter * (n_columns == 1)
         self._stream = _MarkedStream(stream, self._end)
         self._delimiter = delimiter
-        self._position = -1
+        self._position = first - 1  # that of the header
         self._bad: deque[BadRecord] = deque()
         self._whole = False
         self._cut = False
@@ -137,7 +138,7 @@ class _Records:
         if self._bad:
             yield self._bad_chunk()
         if error or not self._whole:
-            yield unreadable_rest(max(self._position, 0), error or "a quote is opened and never closed")
+            yield unreadable_rest(max(self._position, self._first), error or "a quote is opened and never closed")
 
     def _chunk(self, batch: pa.RecordBatch) -> Chunk:
         first, end = self._position, self._position + batch.num_rows
@@ -148,10 +149,10 @@ class _Records:
         self._position = end
         columns = {name: self._restored(batch.column(place)) for name, place in self._places.items()}
         positions = np.delete(np.arange(first, end), [record.position - first for record in bad]) if bad else None
-        if first < 0:
+        if first < self._first:
             columns = {name: column.slice(1) for name, column in columns.items()}
             positions = positions if positions is None else positions[1:]
-        return Chunk(max(first, 0), columns, tuple(bad), positions)
+        return Chunk(max(first, self._first), columns, tuple(bad), positions)
 
     def _bad_chunk(self) -> Chunk:
         bad = tuple(self._bad)
@@ -171,7 +172,7 @@ class _Records:
         else:
             detail = f"The line has {row.actual_columns} values; the header has {row.expected_columns}."
             text = row.text.replace(_NUL, "\0").replace(_NOT_UTF8, "\ufffd")
-            self._bad.append(BadRecord(row.number - 2, text, MALFORMED_RECORD, detail))
+            self._bad.append(BadRecord(self._first + row.number - 2, text, MALFORMED_RECORD, detail))
         return "skip"
 
     def _reader(self) -> Any:

@@ -1,8 +1,9 @@
 """A growing folder: new files are read in the order of their names, large ones over several polls.
 
 A file is expected to be whole when it gets its name: write it as NAME.tmp or NAME.partial and rename it. Two kinds of
-file may still change after they were read: plain CSV and JSON lines may grow, and what was added is read, together
-with the last record before it, which may have been cut off. A file of lines that ends in the middle of one is left
+file may still change after they were read: plain CSV and JSON lines may grow, and what was added is read. On this
+machine reading goes on at the byte where a file ended. Elsewhere, and where its last line was cut off, it is read from
+its first line on, and its last record comes again. A file of lines that ends in the middle of one is left
 alone for ten seconds after it was written to. A file of which nothing could be read is tried again when
 it changes. Any other change is told once, as a reject, and what is new in the file is not read.
 """
@@ -23,7 +24,7 @@ from pipelines.errors import InputError, InvalidSettingError
 from pipelines.events import EventSettings, parse_events
 from pipelines.records import Origin, Parsed
 from pipelines.sources import FILE_CHANGED, READ_ERRORS, BadRecord, Chunk, is_damage, unreadable_rest
-from pipelines.sources.folder_files import OpenFile
+from pipelines.sources.folder_files import OpenFile, is_whole
 from pipelines.sources.folder_position import FolderPosition, Under
 from pipelines.sources.storage import compression_of, is_local
 from pipelines.sources.unbounded import CAUGHT_UP, Polled
@@ -125,9 +126,10 @@ class FolderReader:
                 elif place.under is None and place.size_of(name) == size:
                     waiting = waiting[1:]
             left = deadline - time.monotonic()
-            if found or waiting or left <= 0:
+            if not (found or waiting):
+                time.sleep(min(LIST_S, max(left, 0.0)))
+            if found or waiting or left < LIST_S:  # the next poll lists the folder at once
                 break
-            time.sleep(min(LIST_S, left))
         return self._polled(found, place, bool(waiting))
 
     def confirm(self, position: bytes) -> None:
@@ -189,11 +191,13 @@ class FolderReader:
 
     def _read(self, name: str, size: int, place: FolderPosition, max_events: int) -> list[Parsed]:
         before = place.under.size if place.under else place.size_of(name)
-        if before not in (None, size) and not (place.is_unread(name) or _grew(name, before, size, self._source.events)):
+        may_grow = _may_grow(name, self._source.events)
+        if before not in (None, size) and not (place.is_unread(name) or (may_grow and (before or 0) < size)):
             detail = f"The file had {before} bytes when it was read, now it has {size}. Give changed files a new name."
             changed = Chunk(0, {}, (BadRecord(0, "", FILE_CHANGED, detail),))
             return [self._give_up(name, size, place, changed, read=True)]
-        opened = self._opened(place.begin(name, size), place.number)
+        under = place.begin(name, lambda n_bytes: may_grow and is_whole(name, n_bytes), size)
+        opened = self._opened(under, place.number)
         if isinstance(opened, Chunk):
             return [self._give_up(name, size, place, opened)]
         chunk = opened.take(max_events)
@@ -219,7 +223,7 @@ class FolderReader:
 
     def _give_up(self, name: str, size: int, place: FolderPosition, told: Chunk, read: bool = False) -> Parsed:
         """The file is done, whatever is in it; one that was never `read` is tried again when it changes."""
-        place.begin(name, size)
+        place.begin(name, lambda _: False, size)
         origin = Origin(place.number, name)
         place.give_up(size, read)
         self._open = None
@@ -230,8 +234,8 @@ def _n_read(found: list[Parsed]) -> int:
     return sum(one.counts["events_read"] for one in found)
 
 
-def _grew(path: str, before: int | None, size: int, settings: EventSettings) -> bool:
-    """Whether the file may have been written on at its end."""
+def _may_grow(path: str, settings: EventSettings) -> bool:
+    """Whether the file may be written on at its end."""
     kind = inputs.SUFFIXES.get(inputs.ending_of(path))
     kind = kind if settings.input_format == "auto" else settings.input_format
-    return (before or 0) < size and kind in _MAY_GROW and compression_of(path) is None
+    return kind in _MAY_GROW and compression_of(path) is None

@@ -12,10 +12,12 @@ from apache_beam.io.filesystems import FileSystems
 from pipelines import inputs
 from pipelines.events import EventSettings, parse_events
 from pipelines.records import Origin, Parsed, size_of
-from pipelines.sources import Chunk, LazyChunk
+from pipelines.sources import UNREADABLE_REST, Chunk, LazyChunk
 from pipelines.sources.folder_position import Under
 from pipelines.sources.formats import chunks_of
-from pipelines.sources.storage import is_local
+from pipelines.sources.storage import PACKED, is_local
+
+_TAIL_BYTES, _FAR = 1 << 16, 1 << 62
 
 
 class OpenFile:
@@ -25,7 +27,7 @@ class OpenFile:
         file = inputs.checked_file(settings, under.name, under.size, "events")
         self._origin = Origin(number, under.name)
         self._arrived_us = _changed_us(under.name)
-        self._chunks = _chunks(number, file)
+        self._chunks = _chunks(number, file, under)
         self._chunk: Chunk | None = None
         for _ in range(under.chunk):
             next(self._chunks, None)
@@ -40,7 +42,9 @@ class OpenFile:
             self._chunk = _behind(lazy(), self.under.skip)
         row, size = self.under.row, size_of(self._chunk)
         taken = _rows(self._chunk, row, min(row + max_events, size))
-        place = replace(self.under, row=row + max_events, reached=max(self.under.reached, _end_of(self._chunk)))
+        whole = self.under.whole and not any(record.reason == UNREADABLE_REST for record in self._chunk.bad)
+        reached = max(self.under.reached, _end_of(self._chunk))
+        place = replace(self.under, row=row + max_events, reached=reached, whole=whole)
         if row + max_events >= size:
             self._chunk = None
             place = replace(place, chunk=place.chunk + 1, row=0)
@@ -53,8 +57,8 @@ class OpenFile:
 
     @property
     def end(self) -> int:
-        """The record at which the file goes on if it grows: the last one comes again, it may have been cut off."""
-        return max(self.under.reached - 1, self.under.skip)
+        """The record at which the file goes on if it grows; the last one comes again where it may have been cut off."""
+        return max(self.under.reached - (not self.under.whole), self.under.skip)
 
 
 def _changed_us(path: str) -> int:
@@ -67,9 +71,24 @@ def _changed_us(path: str) -> int:
         return time.time_ns() // 1000
 
 
-def _chunks(number: int, file: inputs.InputFile | None) -> Iterator[LazyChunk]:
+def _chunks(number: int, file: inputs.InputFile | None, under: Under) -> Iterator[LazyChunk]:
     parts = inputs.parts_of(number, file)[0] if file is not None else []
+    if under.at or under.whole:
+        span = (under.at, under.size if under.whole else _FAR)
+        parts = [replace(part, span=span, first=under.skip if under.at else 0) for part in parts]
     return (lazy for part in parts for lazy in chunks_of(part))
+
+
+def is_whole(path: str, size: int) -> bool:
+    """Whether the first `size` bytes of a file of this machine are plain lines, the last one whole and not blank."""
+    if not is_local(path) or size < 1:
+        return False
+    with open(path, "rb") as file:
+        head = file.read(max(map(len, PACKED)))
+        file.seek(max(size - _TAIL_BYTES, 0))
+        tail = file.read(min(size, _TAIL_BYTES))
+    last = tail.removesuffix(b"\n").rpartition(b"\n")[2]
+    return tail.endswith(b"\n") and bool(last.strip()) and not head.startswith(PACKED)
 
 
 def _rows(chunk: Chunk, first: int, last: int) -> Chunk:

@@ -20,7 +20,7 @@ from pipelines.sources import (
     is_damage,
     unreadable_rest,
 )
-from pipelines.sources.storage import open_stream
+from pipelines.sources.storage import open_span, open_stream
 from pipelines.texts import column_of
 
 BLOCK_BYTES = 16 << 20
@@ -49,8 +49,8 @@ def columns_of(path: str) -> list[str]:
 def chunks_of(part: FilePart) -> Iterator[LazyChunk]:
     """The records of `part`; a line that is no JSON object is a bad record. Positions count lines."""
     columns = dict(part.columns)
-    first, rest, begun = 0, b"", False
-    with open_stream(part.path) as stream:
+    first, rest, begun = part.first, b"", bool(part.span and part.span[0])
+    with open_span(part.path, part.span) as stream:
         while True:
             try:
                 data = stream.read(BLOCK_BYTES)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Every block costs the same few milliseconds in each stage and shard: at 5,000 events a second, blocks of a tenth of a
 # second kept a core busy and answers were 5 s old; with these they are 1 s old.
 GATHER_S = 0.3
+_BACKLOG_S = 0.5
 LOOK_S = 30.0
 GONE_S = 10.0
 _ASK_S = 5.0
@@ -96,16 +97,16 @@ class KafkaReader:
         self._consumer.close()
 
     def _consume(self, max_events: int, timeout_s: float) -> list[Any]:
-        """At least one event if any comes in time; then those of GATHER_S, or more of a backlog."""
+        """At least one event if any comes in time; then those of GATHER_S at most, or more of a backlog."""
         messages: list[Any] = self._consumer.consume(1, timeout_s)
         begun = time.monotonic()
         waiting = True
         while messages and waiting and len(messages) < max_events:
             wanted = min(max_events - len(messages), _MOST_AT_ONCE)
-            found = self._consumer.consume(wanted, GATHER_S)
+            found = self._consumer.consume(wanted, min(GATHER_S, timeout_s))
             messages += found
             backlog = sum(self._lag().values()) > len(messages)
-            waiting = bool(found) and backlog and time.monotonic() < begun + timeout_s
+            waiting = bool(found) and backlog and time.monotonic() < begun + _BACKLOG_S
         if self._refused is not None:
             raise RunError(self._sentence(f"refuses the client: {self._refused.str()}"))
         return messages

@@ -24,6 +24,7 @@ _PULL_MESSAGES = 1000
 _ACK_IDS = 1000
 _CALL_S = 10.0
 _MORE_S = 1.0
+_LEAST_S = 0.5  # a message that is on its way to a pull that was given up is held back until its lease ends
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +74,7 @@ class PubSubReader:
         self._renew()
         received = self._pull(max_events, timeout_s)
         if not received:
-            return Polled((), _packed(self._mark, self._last))
+            return Polled((), _packed(self._mark, self._last), watermark_us=0 if self._away else CAUGHT_UP)
         with self._lock:
             self._last += 1
             self._batches[self._last] = [one.ack_id for one in received]
@@ -151,9 +152,10 @@ class PubSubReader:
         errors = self._errors
         try:
             response = self._client.pull(
-                subscription=self._source.name, max_messages=wanted, timeout=max(wait_s, 0.1), retry=None
+                subscription=self._source.name, max_messages=wanted, timeout=max(wait_s, _LEAST_S), retry=None
             )
-        except errors.DeadlineExceeded:
+        except errors.DeadlineExceeded:  # how the service says that nothing waits
+            self._away = False
             return []
         except (errors.NotFound, errors.Forbidden, errors.Unauthorized, errors.BadRequest) as error:
             raise RunError(f"Pub/Sub no longer gives {self._source.name}: {error.message}") from error

@@ -21,7 +21,7 @@ _EXTRAS = {
     "azfs": ("azure", "azure.storage.blob"),
     "hdfs": ("hadoop", "hdfs"),
 }
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+PACKED = _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PIECE_BYTES = 1 << 14
 _MAX_WINDOW = 1 << 31
 _DAMAGE = (zlib.error, zstandard.ZstdError, EOFError)
@@ -133,6 +133,36 @@ def open_stream(path: str) -> Any:
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         return _Decompressed(file, decompressor.decompressobj, "zstd")
     return file
+
+
+def open_span(path: str, span: tuple[int, int] | None, head: bytes = b"") -> Any:
+    """The stream of the file; of a span of its bytes `head`, if it is not the file's own, and what the span holds."""
+    if span is None:
+        return open_stream(path)
+    return _Span(open_file(path), *span, head if span[0] else b"")
+
+
+class _Span:
+    """Some bytes of a file, behind others."""
+
+    def __init__(self, file: Any, first: int, end: int, head: bytes) -> None:
+        self._file, self._left, self._head = file, end - first, head
+        file.seek(first)
+
+    def __enter__(self) -> "_Span":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes at most; none at the end."""
+        if self._head:
+            data, self._head = self._head[:size], self._head[size:]
+            return data
+        data = bytes(self._file.read(min(size, self._left)))
+        self._left -= len(data)
+        return data
 
 
 class _Decompressed:

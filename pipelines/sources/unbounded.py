@@ -23,7 +23,8 @@ class Polled:
     Attributes:
         blocks: label events; times are microseconds since 1970.
         rejects: tables of rejects (see `pipelines.tables`), as bytes.
-        counts: events_read, events_rejected and events_rejected.REASON; the rest is in `blocks`.
+        counts: events_read, events_rejected and events_rejected.REASON; the rest is in `blocks`. Kafka adds
+            events_lost: messages that were deleted before they were read, which no other count holds.
         position: where the next poll goes on.
         more: whether more is waiting already, so that the next poll should follow at once.
         lag: events known to be waiting, by the partition's name.

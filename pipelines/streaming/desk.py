@@ -6,7 +6,7 @@ from typing import Any
 
 from pipelines.late import LATE
 from pipelines.streaming.answering import FRESH_S
-from pipelines.streaming.envelopes import DRAIN, Change, Marker
+from pipelines.streaming.envelopes import BOOTSTRAPPED, DRAIN, Change, Marker
 from pipelines.streaming.skill_keeping import SkillKeeper, Solution
 
 _QUIET_S = 0.15
@@ -39,7 +39,7 @@ class Desk:
         self.snapshots: dict[str, Cut] = {}
         self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
         self.counts: Counter[str] = Counter(note.get("counts", {}))
-        self.lag: dict[str, int] = {}
+        self.lag: dict[str, int] = note.get("lag", {})
         self.behind = False
         self.told_at = self.read_at_s = 0.0
         self.last: Solution | None = None
@@ -58,11 +58,13 @@ class Desk:
     def has_caught_up(self, now_s: float) -> bool:
         """Whether a backlog has just come to its end: its answers need not wait until the stream is quiet for long.
 
-        All that the readers have read must be in the ledger; what a shard rejects is in it, what they reject is not.
+        All that the readers have read must be in the ledger; what a shard rejects is in it, what they reject is not,
+        and the labels that the stream began with are in it beside.
         """
         quiet = now_s - self.keeper.changed_at >= _QUIET_S
         rejected = self.counts["events_rejected"] - self.counts[f"events_rejected.{LATE}"]
-        whole = self.keeper.ledger.n_events >= self.counts["events_read"] - rejected
+        n_taken = self.keeper.ledger.n_events - self.counts[BOOTSTRAPPED]
+        whole = n_taken >= self.counts["events_read"] - rejected
         return self.behind and quiet and whole and not any(self.lag.values())
 
     def note(self) -> dict[str, Any]:
@@ -75,6 +77,7 @@ class Desk:
             "sent": self.sent,
             "drains": self.drains,
             "draining": draining,
+            "lag": self.lag,
         }
 
 

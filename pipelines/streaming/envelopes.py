@@ -8,6 +8,7 @@ from typing import Any
 
 EVENTS, CLOCK, LABELS, CLOSING, MODEL, MARKER, CHANGES, REPORT = b"E", b"W", b"L", b"C", b"M", b"K", b"D", b"R"
 DRAIN, SNAPSHOT, BOOTSTRAP = "drain", "snapshot", "bootstrap"
+BOOTSTRAPPED = "events_bootstrapped"
 NO_SHARD = (1 << 32) - 1
 _CLOCK = struct.Struct("<Hq")
 _MODEL = struct.Struct("<q?qq")

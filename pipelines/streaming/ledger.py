@@ -76,6 +76,11 @@ def _signed(counts: Ints) -> Any:
     return counts
 
 
+def events_in(frame: Any) -> int:
+    """How many events led to the change of a frame."""
+    return int(unpack(frame)["totals"][1])
+
+
 class Ledger:
     """Adds up changes; `n_events` counts the events behind them, each once."""
 

@@ -7,9 +7,9 @@ interruptions leaves some kilobytes in every later checkpoint; this leaves nothi
 
 import json
 import time
-from collections import deque
+import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -25,15 +25,14 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from pipelines.blocks import LabelBlock, joined, split_block
 from pipelines.errors import RunError
-from pipelines.sources.unbounded import CAUGHT_UP, Polled, Reader, Source
+from pipelines.sources.unbounded import CAUGHT_UP, Polled, Source
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import BOOTSTRAP, DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
 from pipelines.streaming.inbox import seal
+from pipelines.streaming.poll_desk import DESKS
 from pipelines.streaming.timers import FAR_S, set_timer
 
 _HOUR_S = 3600
-_CONTROL_EVERY_S = 1.0
-_CONFIRM_EVERY_S, _CONFIRM_AFTER_S = 5.0, 30.0
 _HANDLED = 50
 _FEW = 10_000
 
@@ -50,18 +49,20 @@ class PollSource(beam.PTransform):
         shards: how many shards there are.
         control: the folder that requests come in by.
         max_events: how many events make a block.
-        wait_s: how long a poll waits for events.
+        wait_s: how long polls wait for events, all readers together: one process may poll them one after the other.
         bootstrap: a folder with an earlier state, to begin with; empty: none.
         keep_places: whether later steps must know where each event stood, to reject it.
+        job: sets this submission apart from others in one worker process.
     """
 
     source: Source
     shards: int
     control: Control
     max_events: int = 50_000
-    wait_s: float = 0.5
+    wait_s: float = 0.6
     bootstrap: str = ""
     keep_places: bool = True
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Any:
         """Wires the steps."""
@@ -130,25 +131,22 @@ class _PollFn(beam.DoFn):
     HANDLED = ReadModifyWriteStateSpec("handled", coders.BytesCoder())
     SHAPE = ReadModifyWriteStateSpec("shape", coders.BytesCoder())
     SENT = ReadModifyWriteStateSpec("sent", coders.BytesCoder())
+    TOLD = ReadModifyWriteStateSpec("told", coders.BytesCoder())  # missing in states of earlier versions
     TIMER = TimerSpec("poll", TimeDomain.REAL_TIME)
 
     def __init__(self, how: PollSource) -> None:
-        self._source, self._shards, self._control = how.source, how.shards, how.control
-        self._max_events, self._wait_s, self._bootstrap = how.max_events, how.wait_s, how.bootstrap
+        self._source, self._shards, self._control, self._job = how.source, how.shards, how.control, how.job
+        self._max_events, self._bootstrap = how.max_events, how.bootstrap
+        self._wait_s = how.wait_s / how.source.n_readers
         self._keep_places = how.keep_places
         self._events = Metrics.counter("crowdbeam", "events")
 
     def setup(self) -> None:
-        self._readers: dict[int, Reader] = {}
-        self._looked_at = 0.0
-        self._marks: dict[int, deque[tuple[float, bytes]]] = {}
-        self._lag: dict[int, dict[str, int]] = {}
-        self._requests: list[Marker] = []
-        self._watermark: dict[int, int] = {}
+        self._desk = DESKS.open(self._job, self._source, self._control)
+        self._checked: set[int] = set()
 
     def teardown(self) -> None:
-        for reader in self._readers.values():
-            reader.close()
+        DESKS.leave(self._job)
 
     def process(self, element: tuple[int, bytes], timer: Any = beam.DoFn.TimerParam(TIMER)) -> None:
         set_timer(timer, time.time(), time.time())
@@ -161,27 +159,29 @@ class _PollFn(beam.DoFn):
         handled: Any = beam.DoFn.StateParam(HANDLED),
         shape: Any = beam.DoFn.StateParam(SHAPE),
         sent: Any = beam.DoFn.StateParam(SENT),
+        told: Any = beam.DoFn.StateParam(TOLD),
         timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[Any]:
         now = time.time()
-        if number not in self._readers:
+        if number not in self._checked:
             self._check(shape)
+            self._checked.add(number)
         known = json.loads(handled.read() or b"[]")
         post = _Post(number, json.loads(sent.read() or b"[]") or [0] * self._shards)
         if not known and self._bootstrap:
             known = [BOOTSTRAP]
             handled.write(json.dumps(known).encode())
             yield from post.to_all(pack_marker(Marker(BOOTSTRAP, BOOTSTRAP, self._bootstrap, number)))
-        self._look(now)
-        fresh = [marker for marker in self._requests if marker.id not in known]
-        if any(marker.kind == DRAIN for marker in self._requests):
+        requests = self._desk.requests(now)
+        fresh = [marker for marker in requests if marker.id not in known]
+        if any(marker.kind == DRAIN for marker in requests):
             set_timer(timer, now + self._wait_s, now)
         else:
             at = position.read() or b""
-            polled = self._reader(number, at, now).poll(at, self._max_events, self._wait_s)
+            polled = self._desk.poll(number, at, self._max_events, self._wait_s, now)
             if polled.position != at:
                 position.write(polled.position)
-            yield from self._out(post, polled, now)
+            yield from self._out(post, polled, told, now)
             set_timer(timer, time.time() + (0.0 if polled.more or polled.blocks else 0.05), time.time())
         if fresh:
             handled.write(json.dumps([*known, *(marker.id for marker in fresh)][-_HANDLED:]).encode())
@@ -202,39 +202,24 @@ class _PollFn(beam.DoFn):
                 f"with --readers {ours['readers']} and --shards {ours['shards']}; they cannot change in its life."
             )
 
-    def _reader(self, number: int, position: bytes, now: float) -> Reader:
-        """The reader, told from time to time how far it had come a while ago: by then a checkpoint should hold it."""
-        reader = self._readers.get(number)
-        if reader is None:
-            reader = self._readers[number] = self._source.reader(number)
-        marks = self._marks.setdefault(number, deque())
-        if position and (not marks or now - marks[-1][0] > _CONFIRM_EVERY_S):
-            marks.append((now, position))
-        if marks and now - marks[0][0] > _CONFIRM_AFTER_S:
-            reader.confirm(marks.popleft()[1])
-        return reader
-
-    def _look(self, now: float) -> None:
-        if now - self._looked_at > _CONTROL_EVERY_S:
-            self._looked_at, self._requests = now, self._control.requests()
-
-    def _out(self, post: "_Post", polled: Polled, now: float) -> Iterator[Any]:
+    def _out(self, post: "_Post", polled: Polled, told: Any, now: float) -> Iterator[Any]:
         tag, number = beam.pvalue.TaggedOutput, post.reader
         for block in polled.blocks if self._keep_places else _together(polled.blocks):
             for shard, part in split_block(block, self._shards):
                 yield post.to(shard, pack_events(part.to_bytes(), number, polled.watermark_us))
-        before = self._watermark.get(number)
-        if before is None or (before == CAUGHT_UP) != (polled.watermark_us == CAUGHT_UP):
+        before = json.loads(told.read() or b"{}")
+        ours = {"caught_up": polled.watermark_us == CAUGHT_UP, "lag": dict(polled.lag)}
+        if before.get("caught_up") != ours["caught_up"]:
             yield from post.to_all(pack_clock(number, polled.watermark_us))
-        self._watermark[number] = polled.watermark_us
         for rejects in polled.rejects:
             yield tag("rejects", ("rejects", rejects))
-        if polled.counts or dict(polled.lag) != self._lag.get(number):
-            self._lag[number] = dict(polled.lag)
+        if polled.counts or before.get("lag") != ours["lag"]:
             self._count(polled)
             arrived_s = min((block.arrived_us / 1e6 for block in polled.blocks), default=now)
             report = {"lag": dict(polled.lag), "counts": dict(polled.counts), "read_at_s": now, "arrived_s": arrived_s}
             yield tag("reports", REPORT + json.dumps(report).encode())
+        if ours != before:
+            told.write(json.dumps(ours).encode())
 
     def _count(self, polled: Polled) -> None:
         self._events.inc(polled.counts.get("events_read", 0))

@@ -18,6 +18,7 @@ from pipelines.late import LATE
 from pipelines.streaming.control import spared
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
+    BOOTSTRAPPED,
     CLOCK,
     CLOSING,
     LABELS,
@@ -35,6 +36,7 @@ from pipelines.streaming.envelopes import (
 )
 from pipelines.streaming.inbox import HELD, in_turn, seal
 from pipelines.streaming.kept import BAG, CELL, Kept
+from pipelines.streaming.ledger import events_in
 from pipelines.streaming.tracking import TaskTracker, TrackRules
 from pipelines.table_files import write_file
 
@@ -148,10 +150,14 @@ class _TrackTasksFn(beam.DoFn):
         yield beam.pvalue.TaggedOutput("changes", pack_marker(counted))
 
     def _bootstrapped(self, shard: int, kept: Kept[TaskTracker], marker: Marker) -> Iterator[Any]:
+        tag = beam.pvalue.TaggedOutput
         block = LabelBlock.from_bytes(read_frame(state_path(marker.folder, shard)))
-        residue = FileSystems.join(marker.folder, RESIDUE)
-        if shard == 0 and FileSystems.exists(residue):
-            yield beam.pvalue.TaggedOutput("changes", pack_shard_change(Change(NO_SHARD, 0, 0, read_frame(residue))))
+        path = FileSystems.join(marker.folder, RESIDUE)
+        residue = read_frame(path) if shard == 0 and FileSystems.exists(path) else b""
+        n_events = len(block) + (events_in(residue) if residue else 0)
+        yield tag("changes", REPORT + json.dumps({"counts": {BOOTSTRAPPED: n_events}}).encode())
+        if residue:
+            yield tag("changes", pack_shard_change(Change(NO_SHARD, 0, 0, residue)))
         if len(block):
             yield from self._events(shard, kept, block)
 

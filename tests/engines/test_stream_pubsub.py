@@ -17,7 +17,8 @@ def test_messages_of_a_subscription_are_answered_and_broken_ones_rejected(prism,
         service.publish("labels", b"{", *(value.encode() for _, value in events.messages()))
         words = ["--source", "pubsub://lab/labels", "--sink", tmp_path / "answers", "--file-every", "1s"]
         with StreamRun([*map(str, words), *prism.beam_args(streaming=True)], tmp_path / "control") as run:
-            assert run.settle(len(events))["events"] == len(events)
+            status = run.settle(len(events))
+            assert (status["events"], status["counts"]["events_read"]) == (len(events), len(events) + 1), "each once"
             assert run.drain() == 0
     rows = {row["task"]: row for row in read_intervals(str(tmp_path / "answers"), "scores").to_pylist()}
     assert_equal_answers(rows, scores)

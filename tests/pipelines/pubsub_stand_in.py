@@ -21,6 +21,7 @@ class PubSubStandIn:
         self.messages = {name: {} for name in names}
         self.leases = {}
         self.fail_with = {}
+        self.answers_at_once = False
         self.calls = []
         self._now = START
         self._changed = threading.Condition()
@@ -93,7 +94,7 @@ class PubSubStandIn:
         with self._changed:
             while context.is_active():
                 free = [one for one in self.messages[name] if self.leases.get(one, START) <= self._now]
-                if free:
+                if free or self.answers_at_once:
                     break
                 self._changed.wait(0.05)
             chosen = free[: request.max_messages]

@@ -160,6 +160,21 @@ def test_a_service_that_is_away_is_waited_for(service, opened, caplog):
     assert service.waiting("labels") == []
 
 
+def test_an_idle_reader_does_not_hold_the_clock_back_and_one_whose_service_is_away_does(service, opened):
+    reader = opened()
+    idle = reader.poll(b"", 100, 0.2)
+    assert (idle.blocks, idle.watermark_us) == ((), CAUGHT_UP)
+    service.fail_with = {"Pull": grpc.StatusCode.UNAVAILABLE}
+    assert reader.poll(idle.position, 100, 1).watermark_us == 0
+    service.fail_with = {}
+    assert reader.poll(idle.position, 100, 0.2).watermark_us == CAUGHT_UP
+
+
+def test_a_pull_that_is_answered_with_nothing_tells_that_nothing_waits(service, opened):
+    service.answers_at_once = True
+    assert opened().poll(b"", 100, 5).watermark_us == CAUGHT_UP
+
+
 @pytest.mark.parametrize("status", ["NOT_FOUND", "PERMISSION_DENIED", "UNAUTHENTICATED"])
 def test_what_never_heals_ends_the_run_with_a_sentence(service, opened, status):
     service.fail_with["Pull"] = grpc.StatusCode[status]

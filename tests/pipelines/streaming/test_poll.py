@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from beam_state import Cell, gauges_set_by
 from histories import Event, block_of
-from stages import Timer
+from polling_step import Polling, polled, tasks_in
 
 from pipelines.blocks import LabelBlock
 from pipelines.errors import RunError
@@ -23,7 +23,6 @@ from pipelines.streaming.envelopes import (
     unpack_clock,
     unpack_marker,
 )
-from pipelines.streaming.inbox import unseal
 from pipelines.streaming.poll import PollSource, _PollFn
 
 
@@ -38,60 +37,6 @@ def test_readers_and_shards_cannot_change_while_a_stream_lives(readers, shards):
     polling(2, 8)._check(shape)
     with pytest.raises(RunError, match=f"--readers 2 and --shards 8, and goes on with --readers {readers}"):
         polling(readers, shards)._check(shape)
-
-
-class Reader:
-    """Gives what it was told to, and notes from where it was asked to go on."""
-
-    def __init__(self, *polls):
-        self.polls, self.asked, self.confirmed, self.closed = list(polls), [], [], False
-
-    def poll(self, position, max_events, timeout_s):
-        self.asked.append((position, max_events))
-        return self.polls.pop(0) if self.polls else Polled((), position, watermark_us=CAUGHT_UP)
-
-    def confirm(self, position):
-        self.confirmed.append(position)
-
-    def close(self):
-        self.closed = True
-
-
-class Polling:
-    """The step that polls, for reader 1 of two, with a clock of its own."""
-
-    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, bootstrap="", now=1000.0, keep_places=True):
-        self.reader, self.now = Reader(*polls), now
-        source = SimpleNamespace(n_readers=2, reader=lambda number: self.reader)
-        self.control = Control(str(tmp_path))
-        self.fn = _PollFn(PollSource(source, shards, self.control, 77, bootstrap=bootstrap, keep_places=keep_places))
-        self.fn.setup()
-        self.cells = {name: Cell() for name in ("position", "handled", "shape", "sent")}
-        self.timer = Timer()
-        monkeypatch.setattr("pipelines.streaming.poll.time.time", lambda: self.now)
-
-    def __call__(self):
-        return [(out.tag, out.value) for out in self.fn.poll(1, *self.cells.values(), self.timer)]
-
-    def events(self):
-        """{shard: [(number, envelope)]} of one poll."""
-        found = {}
-        for tag, value in self():
-            if tag == "events":
-                reader, number, envelope = unseal(value[1])
-                assert reader == 1
-                found.setdefault(value[0], []).append((number, envelope))
-        return found
-
-
-def polled(*tasks, position=b"p", **more):
-    events = [Event(task, "ann", "yes", 5) for task in tasks]
-    return Polled((block_of(events),), position, **{"watermark_us": 9, **more})
-
-
-def tasks_in(envelopes):
-    frames = [unpack_clock(envelope)[2] for _, envelope in envelopes if envelope[:1] == EVENTS]
-    return [task for frame in frames for task in LabelBlock.from_bytes(frame).task.to_pylist()]
 
 
 def test_every_event_goes_to_the_shard_of_its_task_once_and_in_order(tmp_path, monkeypatch):
@@ -124,6 +69,16 @@ def test_a_reader_that_has_more_is_polled_at_once_and_one_that_has_not_a_little_
         polling()
         waits.append(float(polling.timer.at) - polling.now)
     assert waits == pytest.approx([0.0, 0.0, 0.05])
+
+
+def test_readers_wait_no_longer_together_when_they_are_many(tmp_path, monkeypatch):
+    """One process polls them one after the other: an event waits for all of them."""
+    together = set()
+    for readers in (2, 4, 8):
+        polling = Polling(tmp_path, monkeypatch, readers=readers)
+        polling()
+        together.add(round(readers * sum(polling.reader.waits), 6))
+    assert together == {0.6}
 
 
 def test_shards_hear_when_a_reader_has_caught_up_and_when_it_falls_behind(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import json
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -24,6 +25,7 @@ from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
     CHANGES,
+    REPORT,
     SNAPSHOT,
     Marker,
     pack_events,
@@ -50,7 +52,7 @@ class Stream:
         self.shards, self.control = shards, control
         self.fn = _TrackTasksFn(TrackRules(1, ttl), f"snapshot-{next(jobs)}")
         self.states, self.sent = [KeyedState() for _ in range(shards)], Counter()
-        self.ledger, self.tags = Ledger(), Counter()
+        self.ledger, self.tags, self.counts = Ledger(), Counter(), Counter()
 
     def _send(self, shard, envelope):
         self.sent[shard] += 1
@@ -59,6 +61,8 @@ class Stream:
             self.tags[out.tag] += 1
             if out.tag == "changes" and out.value[:1] == CHANGES:
                 self.ledger.add(unpack_shard_change(out.value).frame)
+            elif out.tag == "changes" and out.value[:1] == REPORT:
+                self.counts.update(json.loads(out.value[1:])["counts"])
 
     def feed(self, events):
         for shard, part in split_block(block_of(events), self.shards):
@@ -207,7 +211,7 @@ def test_a_stream_that_begins_with_a_snapshot_has_its_counts_with_any_number_of_
     other = Control(str(tmp_path / "other"))
     again = Stream(other, shards).ask(Marker(BOOTSTRAP, "bootstrap", prepare(str(tmp_path / "run"), other, shards)))
     assert again.ledger.edges() == stream.ledger.edges() == edges_of(surviving(events))
-    assert again.ledger.n_events == stream.ledger.n_events
+    assert again.counts["events_bootstrapped"] == again.ledger.n_events == stream.ledger.n_events
     assert again.feed(events).ledger.edges() == stream.ledger.edges(), "events that come again change nothing"
 
 
@@ -226,7 +230,7 @@ def test_what_closed_tasks_have_counted_is_in_the_stream_that_begins_with_the_sn
     folder = prepare(str(tmp_path / "run"), other, shards)
     again = Stream(other, shards, ttl=1000).ask(Marker(BOOTSTRAP, "bootstrap", folder))
     assert again.ledger.edges() == stream.ledger.edges()
-    assert again.ledger.n_events == stream.ledger.n_events
+    assert again.counts["events_bootstrapped"] == again.ledger.n_events == stream.ledger.n_events
 
 
 @pytest.mark.parametrize("shards", [1, 4])

@@ -124,6 +124,18 @@ def test_a_backlog_has_not_ended_while_something_that_was_read_is_on_its_way(tmp
     assert not caught_up(Keeping(tmp_path), change(0, *TRIANGLE), counts={"events_read": 28})
 
 
+def test_labels_that_the_stream_began_with_are_not_taken_for_what_was_read_also_after_a_restart(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(REPORT + json.dumps({"counts": {"events_bootstrapped": 2}}).encode())
+    keeping(change(1, ("u", "ann", "yes", 1), ("u", "bob", "yes", 1)))
+    again = Keeping(tmp_path)
+    again.state = keeping.state
+    assert not caught_up(again, change(0, *TRIANGLE[:-1]))
+    again(change(0, TRIANGLE[-1]))
+    again.state_of().keeper.changed_at -= 1.0
+    assert again.state_of().has_caught_up(time.time())
+
+
 def test_what_was_rejected_is_not_waited_for(tmp_path):
     counts = {"events_read": 28, "events_rejected": 1, "events_rejected.unknown-op": 1}
     assert caught_up(Keeping(tmp_path), change(0, *TRIANGLE), counts=counts)
