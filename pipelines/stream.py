@@ -53,7 +53,7 @@ def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
     """The road: poll, track, keep skills, answer, write. Every state is keyed, and there is no side input."""
     polled = pipeline | "PollSource" >> PollSource(
         plan.source, plan.shards, plan.control, plan.max_events,
-        bootstrap=plan.bootstrap, keep_places=plan.track.task_ttl_us > 0, job=plan.job,
+        bootstrap=plan.bootstrap, task_ttl_us=plan.track.task_ttl_us, job=plan.job,
     )  # fmt: skip
     events = polled["events"] | "ByShard" >> _typed(tuple[int, bytes])
     tracked = events | "TrackTasks" >> TrackTasks(plan.track, plan.job)

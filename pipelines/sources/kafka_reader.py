@@ -17,7 +17,7 @@ from pipelines.kafka_client import kafka_library
 from pipelines.records import Origin, Parsed
 from pipelines.sources import LOST_OFFSETS, BadRecord, Chunk
 from pipelines.sources.messages import parse_messages
-from pipelines.sources.unbounded import CAUGHT_UP, Polled
+from pipelines.sources.unbounded import CAUGHT_UP, NOT_KNOWN, Polled
 
 if TYPE_CHECKING:
     from pipelines.sources.kafka import KafkaSource
@@ -237,7 +237,7 @@ class KafkaReader:
 
     def _watermark_us(self, lag: dict[str, int]) -> int:
         behind = [p for p in self._next if lag.get(f"{self._source.topic}-{p}", 1)]
-        return min((self._latest_us.get(p, 0) for p in behind), default=CAUGHT_UP)
+        return min((self._latest_us.get(p, NOT_KNOWN) for p in behind), default=CAUGHT_UP)
 
     def _origin(self, partition: int) -> Origin:
         return Origin(partition, f"kafka://{self._source.bootstrap}/{self._source.topic}/{partition}")

@@ -14,6 +14,7 @@ import numpy as np
 from pipelines.blocks import LabelBlock
 
 CAUGHT_UP = int(np.iinfo(np.int64).max)
+NOT_KNOWN = 0
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Polled:
         more: whether more is waiting already, so that the next poll should follow at once.
         lag: events known to be waiting, by the partition's name.
         watermark_us: the latest time read where more is waiting: what waits there is about as old, or younger;
-            `CAUGHT_UP` when nothing waits, 0 when that is not known.
+            `CAUGHT_UP` when nothing waits, `NOT_KNOWN` when nobody can tell.
     """
 
     blocks: tuple[LabelBlock, ...]
@@ -38,7 +39,7 @@ class Polled:
     counts: Mapping[str, int] = field(default_factory=dict)
     more: bool = False
     lag: Mapping[str, int] = field(default_factory=dict)
-    watermark_us: int = 0
+    watermark_us: int = NOT_KNOWN
 
 
 class Reader(Protocol):

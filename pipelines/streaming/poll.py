@@ -25,14 +25,16 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from pipelines.blocks import LabelBlock, joined, split_block
 from pipelines.errors import RunError
-from pipelines.sources.unbounded import CAUGHT_UP, Polled, Source
+from pipelines.sources.unbounded import CAUGHT_UP, NOT_KNOWN, Polled, Source
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import BOOTSTRAP, DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
 from pipelines.streaming.inbox import seal
 from pipelines.streaming.poll_desk import DESKS
 from pipelines.streaming.timers import FAR_S, set_timer
+from pipelines.streaming.tracking import SWEEPS
 
 _HOUR_S = 3600
+_CLOCK_LEAST_S, _CLOCK_MOST_S = 1.0, 60.0
 _HANDLED = 50
 _FEW = 10_000
 
@@ -51,7 +53,8 @@ class PollSource(beam.PTransform):
         max_events: how many events make a block.
         wait_s: how long polls wait for events, all readers together: one process may poll them one after the other.
         bootstrap: a folder with an earlier state, to begin with; empty: none.
-        keep_places: whether later steps must know where each event stood, to reject it.
+        task_ttl_us: how long after its last label a task closes; 0: never. If it does, later steps must know where each
+            event stood, to reject it, and how far each reader is, also one that gets nothing.
         job: sets this submission apart from others in one worker process.
     """
 
@@ -61,7 +64,7 @@ class PollSource(beam.PTransform):
     max_events: int = 50_000
     wait_s: float = 0.6
     bootstrap: str = ""
-    keep_places: bool = True
+    task_ttl_us: int = 0
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Any:
@@ -138,7 +141,8 @@ class _PollFn(beam.DoFn):
         self._source, self._shards, self._control, self._job = how.source, how.shards, how.control, how.job
         self._max_events, self._bootstrap = how.max_events, how.bootstrap
         self._wait_s = how.wait_s / how.source.n_readers
-        self._keep_places = how.keep_places
+        self._closing = how.task_ttl_us > 0
+        self._clock_every_s = min(max(how.task_ttl_us / 1e6 / SWEEPS, _CLOCK_LEAST_S), _CLOCK_MOST_S)
         self._events = Metrics.counter("crowdbeam", "events")
 
     def setup(self) -> None:
@@ -204,13 +208,15 @@ class _PollFn(beam.DoFn):
 
     def _out(self, post: "_Post", polled: Polled, told: Any, now: float) -> Iterator[Any]:
         tag, number = beam.pvalue.TaggedOutput, post.reader
-        for block in polled.blocks if self._keep_places else _together(polled.blocks):
-            for shard, part in split_block(block, self._shards):
-                yield post.to(shard, pack_events(part.to_bytes(), number, polled.watermark_us))
+        watermark_us = min(polled.watermark_us, int(now * 1e6))  # what is not there yet comes after now
+        yield from self._events_of(post, polled, watermark_us)
         before = json.loads(told.read() or b"{}")
         ours = {"caught_up": polled.watermark_us == CAUGHT_UP, "lag": dict(polled.lag)}
-        if before.get("caught_up") != ours["caught_up"]:
-            yield from post.to_all(pack_clock(number, polled.watermark_us))
+        clock_at = before.get("clock_at", 0.0)
+        if before.get("caught_up") != ours["caught_up"] or (self._closing and now - clock_at >= self._clock_every_s):
+            clock_at = now
+            yield from post.to_all(pack_clock(number, watermark_us))
+        ours["clock_at"] = clock_at
         for rejects in polled.rejects:
             yield tag("rejects", ("rejects", rejects))
         if polled.counts or before.get("lag") != ours["lag"]:
@@ -220,6 +226,15 @@ class _PollFn(beam.DoFn):
             yield tag("reports", REPORT + json.dumps(report).encode())
         if ours != before:
             told.write(json.dumps(ours).encode())
+
+    def _events_of(self, post: "_Post", polled: Polled, watermark_us: int) -> Iterator[Any]:
+        """The events, by shard; only the last ones of a poll tell the shard how far all of it goes."""
+        blocks = polled.blocks if self._closing else _together(polled.blocks)
+        parts = [pair for block in blocks for pair in split_block(block, self._shards)]
+        last = {shard: place for place, (shard, _) in enumerate(parts)}
+        for place, (shard, part) in enumerate(parts):
+            mark = watermark_us if last[shard] == place else NOT_KNOWN
+            yield post.to(shard, pack_events(part.to_bytes(), post.reader, mark))
 
     def _count(self, polled: Polled) -> None:
         self._events.inc(polled.counts.get("events_read", 0))

@@ -17,7 +17,7 @@ from pipelines.streaming.ledger import pack_change
 from pipelines.tables import to_bytes
 
 REMEMBERED = 10
-_SWEEPS = 16
+SWEEPS = 16
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class TaskTracker:
         if not ttl or len(self._watermarks) < self._rules.n_readers:
             return None
         self._clock = max(self._clock, min(self._newest, *self._watermarks.values()))
-        if self._clock == NO_TIME or self._clock - max(self._swept, self._clock - ttl) < ttl // _SWEEPS:
+        if self._clock == NO_TIME or self._clock - max(self._swept, self._clock - ttl) < ttl // SWEEPS:
             return None
         self._swept = self._clock
         due = self.table.latest < self._clock - ttl

@@ -39,11 +39,11 @@ class Reader:
 class Polling:
     """The step that polls, for reader 1 of two, with a clock of its own."""
 
-    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, readers=2, bootstrap="", now=1000.0, keep_places=True):
+    def __init__(self, tmp_path, monkeypatch, *polls, shards=2, readers=2, bootstrap="", now=1000.0, ttl_s=0):
         self.reader, self.now, self.n_opened = Reader(*polls), now, 0
         source = SimpleNamespace(n_readers=readers, reader=self.opened)
         self.control = Control(str(tmp_path))
-        self.how = PollSource(source, shards, self.control, 77, bootstrap=bootstrap, keep_places=keep_places)
+        self.how = PollSource(source, shards, self.control, 77, bootstrap=bootstrap, task_ttl_us=ttl_s * 1_000_000)
         self.fn = self.instance()
         self.cells = {name: Cell() for name in ("position", "handled", "shape", "sent", "told")}
         self.timer = Timer()

@@ -10,7 +10,7 @@ from polling_step import Polling, polled, tasks_in
 
 from pipelines.blocks import LabelBlock
 from pipelines.errors import RunError
-from pipelines.sources.unbounded import CAUGHT_UP, Polled
+from pipelines.sources.unbounded import CAUGHT_UP, NOT_KNOWN, Polled
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import (
     BOOTSTRAP,
@@ -88,7 +88,31 @@ def test_shards_hear_when_a_reader_has_caught_up_and_when_it_falls_behind(tmp_pa
     for _ in range(4):
         told = [unpack_clock(e)[1] for _, e in polling.events().get(0, []) if e[:1] == CLOCK]
         clocks.append(told)
-    assert clocks == [[9], [CAUGHT_UP], [], [9]]
+    assert clocks == [[9], [int(polling.now * 1e6)], [], [9]], "who has caught up has read what there was by now"
+
+
+def marks_of(envelopes, kind=EVENTS):
+    return [unpack_clock(envelope)[1] for _, envelope in envelopes if envelope[:1] == kind]
+
+
+def test_only_the_last_events_of_a_poll_tell_how_far_it_goes(tmp_path, monkeypatch):
+    """The others of the poll are still on their way, and may be much older."""
+    blocks = tuple(block_of([Event(task, "ann", "yes", time)]) for task, time in (("t", 90), ("u", 10), ("v", 50)))
+    polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p", watermark_us=90), shards=1, ttl_s=60)
+    assert marks_of(polling.events()[0]) == [NOT_KNOWN, NOT_KNOWN, 90]
+
+
+@pytest.mark.parametrize(("ttl_s", "told_after_s"), [(16, 1), (160, 10), (86_400, 60), (0, None)])
+def test_where_tasks_close_a_quiet_reader_tells_again_and_again_how_far_it_is(
+    tmp_path, monkeypatch, ttl_s, told_after_s
+):
+    polling = Polling(tmp_path, monkeypatch, ttl_s=ttl_s)
+    assert marks_of(polling.events()[1], CLOCK) == [1000_000_000]
+    told = []
+    for polling.now in range(1001, 1125):
+        told += marks_of(polling.events().get(1, []), CLOCK)
+    every = range(1000 + told_after_s, 1125, told_after_s) if told_after_s else []
+    assert told == [at * 1_000_000 for at in every]
 
 
 def test_counts_lag_and_rejects_are_reported(tmp_path, monkeypatch):
@@ -138,8 +162,8 @@ def test_the_source_hears_what_is_safe_half_a_minute_later(tmp_path, monkeypatch
 
 def test_few_events_of_several_partitions_travel_together_unless_their_places_matter(tmp_path, monkeypatch):
     blocks = tuple(block_of([Event(task, "ann", "yes", 5)], arrived_us=at) for task, at in (("t", 8), ("u", 6)))
-    for keep_places, together in ((True, [["t"], ["u"]]), (False, [["t", "u"]])):
-        polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p"), shards=1, keep_places=keep_places)
+    for ttl_s, together in ((60, [["t"], ["u"]]), (0, [["t", "u"]])):
+        polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p"), shards=1, ttl_s=ttl_s)
         frames = [unpack_clock(e)[2] for _, e in polling.events()[0] if e[:1] == EVENTS]
         found = [LabelBlock.from_bytes(frame) for frame in frames]
         assert [block.task.to_pylist() for block in found] == together
@@ -149,7 +173,7 @@ def test_few_events_of_several_partitions_travel_together_unless_their_places_ma
 def test_many_events_of_several_partitions_travel_apart(tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.streaming.poll._FEW", 1)
     blocks = tuple(block_of([Event(task, "ann", "yes", 5)]) for task in "tu")
-    polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p"), shards=1, keep_places=False)
+    polling = Polling(tmp_path, monkeypatch, Polled(blocks, b"p"), shards=1)
     assert [tasks_in([one]) for one in polling.events()[0] if one[1][:1] == EVENTS] == [["t"], ["u"]]
 
 

@@ -8,7 +8,7 @@ from histories import Event, block_of, cut, random_events
 from test_label_table import edges_of
 
 from pipelines.late import LATE
-from pipelines.sources.unbounded import CAUGHT_UP
+from pipelines.sources.unbounded import CAUGHT_UP, NOT_KNOWN
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.tracking import REMEMBERED, TaskTracker, TrackRules
 from pipelines.tables import from_bytes
@@ -193,3 +193,33 @@ def test_a_tracker_of_its_frames_in_any_order_goes_on_as_the_first_would(seed, l
         assert (one.n_late, one.rejects) == (other.n_late, other.rejects)
         assert sorted(names(one.closing)) == sorted(names(other.closing))
     assert rows(again.table) == rows(tracked.table)
+
+
+def test_what_one_poll_brought_of_several_partitions_closes_nothing_before_all_of_it_is_there():
+    tracked = tracker()
+    tracked.heard(0, NOT_KNOWN)
+    assert names(tracked.take(at(0, "t")).closing) == []
+    assert names(tracked.take(at(100 * TTL, "u")).closing) == []
+    tracked.heard(0, 100 * TTL)
+    late = tracked.take(at(50 * TTL, "v"))
+    assert (late.n_late, sorted(names(late.closing))) == (0, ["t", "v"])
+
+
+def test_after_a_long_break_the_clock_waits_for_a_reader_that_had_caught_up_before_it():
+    tracked = tracker(n_readers=2)
+    tracked.heard(1, TTL)
+    tracked.take(at(TTL, "t"))
+    tracked = TaskTracker.of(TrackRules(2, TTL), [tracked.to_bytes()], json.loads(json.dumps(tracked.note())))
+    tracked.heard(0, 100 * TTL)
+    assert names(tracked.take(at(100 * TTL, "u")).closing) == []
+    tracked.heard(1, 3 * TTL)
+    assert tracked.take(at(2 * TTL, "v")).n_late == 0
+
+
+def test_the_clock_never_goes_back_when_a_reader_falls_behind():
+    tracked = tracker()
+    tracked.take(at(10 * TTL, "t"))
+    tracked.heard(0, 0)
+    tracked.take(at(0, "old"))
+    assert tracked.take(at(8 * TTL, "u")).n_late == 1
+    assert tracked.note()["clock"] == 10 * TTL
