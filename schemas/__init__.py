@@ -131,8 +131,11 @@ def _python_type(avro: Any) -> Any:
     raise TypeError(f"no row type for {avro!r}")
 
 
+# Rows travel between processes: pickle finds their types here, by the names of the records.
 Label = row_type("label")
 Gold = row_type("gold")
 Edge = row_type("edge")
 Skill = row_type("skill")
 Score = row_type("score")
+GraphComponent = row_type("graph")
+Reject = row_type("reject")

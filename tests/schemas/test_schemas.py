@@ -1,5 +1,6 @@
 import io
 import json
+import pickle
 from pathlib import Path
 
 import fastavro
@@ -93,6 +94,12 @@ def test_an_avro_record_goes_through_arrow_and_the_row_type_unchanged(name):
     table = pa.Table.from_pylist([EXAMPLES[name]], schema=schemas.arrow_schema(name))
     (row,) = table.to_pylist(maps_as_pydicts="strict")
     assert schemas.row_type(name)(**row)._asdict() == EXAMPLES[name]
+
+
+@pytest.mark.parametrize("name", ["label", "gold", *schemas.TABLES.values()])
+def test_a_row_of_labels_gold_or_a_table_goes_to_another_process(name):
+    row = schemas.row_type(name)(**EXAMPLES[name])
+    assert pickle.loads(pickle.dumps(row)) == row  # noqa: S301 - ours
 
 
 def test_only_fields_that_may_be_null_are_nullable():
