@@ -62,24 +62,46 @@ def test_topics_are_read_with_a_consumer(kafka):
     assert found["current"] == {"task-7": NEW}
 
 
-def test_tables_are_read_with_sql(postgres):
+def skill(worker, high, **changed):
+    row = {"worker": worker, "skill": high - 0.1, "skill_low": high - 0.2, "skill_high": high, "accuracy": 0.5}
+    row |= {"n_labels": 9, "n_peers": 1, "component": 0, "status": "ok", "model_version": 1, "revision": 1}
+    return row | {"closed": False, **changed}
+
+
+def asked_of_postgres(postgres, holding, **tables):
+    """What the page's statements find in these tables."""
     target = PostgresTarget(postgres.dsn, f"page_{uuid.uuid4().hex}")
     target.check()
     sink = target.open()
-    sink.write("scores", scores(NEW))
-    sink.write("scores", scores(OLD))
-    sink.write("rejects", rejects(reject(1)))
-    worker = {"worker": "ann", "skill": 0.1, "skill_low": 0.0, "skill_high": 0.2, "accuracy": 0.55, "n_labels": 9}
-    worker |= {"n_peers": 1, "component": 0, "status": "ok", "model_version": 1, "revision": 1, "closed": False}
-    sink.write("skills", pa.Table.from_pylist([worker], schemas.stream_schema("skill")))
+    for name, table in tables.items():
+        sink.write(name, table)
     sink.flush()
     sink.close()
-    statements = blocks("sql", "crowdbeam.scores").replace("crowdbeam.", f"{target.schema}.").split(";")[:-1]
+    statements = blocks("sql", holding).replace("crowdbeam.", f"{target.schema}.").split(";")[:-1]
     with psycopg.connect(target.dsn) as connection:
-        answers, workers, reasons = (connection.execute(one).fetchall() for one in statements)
+        return [connection.execute(one).fetchall() for one in statements]
+
+
+def test_tables_are_read_with_sql(postgres):
+    answers, reasons = asked_of_postgres(
+        postgres, "crowdbeam.rejects", scores=scores(NEW, OLD), rejects=rejects(reject(1))
+    )
     assert answers == [("task-7", "yes", 0.9)]
-    assert workers == [("ann", 0.1, 9)]
     assert reasons == [("not-json", 1)]
+
+
+def test_tasks_that_need_a_label_and_workers_to_drop_are_found_with_sql(postgres):
+    sure, lost = score("sure", probability=0.99), score("lost", probability=0.0, status="no-labels")
+    unsure = [score("b", probability=0.6), score("a", probability=0.4), score("even", probability=0.95, status="tie")]
+    workers = [skill("good", 0.9), skill("spammer", 0.2), skill("worst", -0.3), skill("new", 0.1, status="isolated")]
+    tasks, dropped = asked_of_postgres(
+        postgres,
+        "probability < 0.9",
+        scores=scores(sure, lost, *unsure, score("done", probability=0.3, closed=True)),
+        skills=pa.Table.from_pylist(workers, schemas.stream_schema("skill")),
+    )
+    assert [row[0] for row in tasks] == ["a", "b", "even"]
+    assert [row[0] for row in dropped] == ["worst", "spammer"]
 
 
 def test_files_are_read_with_the_helper_and_with_polars(tmp_path, monkeypatch):

@@ -3,9 +3,11 @@
 import json
 import re
 import time
+import uuid
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 from event_reasons import EVENT_REASONS
 from stages import TRIANGLE, Keeping, change
 
@@ -134,3 +136,15 @@ def test_the_numbers_on_the_page_are_those_of_the_code():
     defaults = {names_in(option)[0]: names_in(value) for option, value, _ in table_after("## Options")}
     assert defaults["--solve-every"] == [f"{SkillRules().solve_every_s:g}s"]
     assert defaults["--settle-after"] == [f"{SkillRules().settle_after_s:g}s"]
+
+
+def test_a_topic_and_labels_to_try_it_on_are_made_as_the_page_shows(kafka):
+    topic = f"labels-{uuid.uuid4().hex}"
+    (code,) = [one for one in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "NewTopic" in one]
+    exec(code.replace('"labels"', f'"{topic}"'), {"broker": kafka.bootstrap})  # noqa: S102 - the page's own example
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found = [json.loads(message.value()) for message in consumer.consume(300, 60)]
+    consumer.close()
+    assert len({(one["task"], one["worker"]) for one in found}) == 300
+    assert {one["label"] for one in found} == {"cat", "dog"}
