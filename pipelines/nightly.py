@@ -29,11 +29,12 @@ class NightResult:
     """What came of a night.
 
     Attributes:
-        version: the version of the ledger that holds now; None: a gate tripped on the first night.
+        version: the version of the ledger that holds now; None: there is no ledger yet.
         manifest: of the night's run; None when there was nothing new.
         known: inputs that were in the ledger already, and in which version.
         gates: what became of the gates.
         loaded: rows written, by warehouse and table.
+        unusable: whether the night was left out of the ledger because no label of it could be used.
     """
 
     version: Version | None
@@ -41,6 +42,7 @@ class NightResult:
     known: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[GateResult, ...] = ()
     loaded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    unusable: bool = False
 
     @property
     def held(self) -> bool:
@@ -69,13 +71,13 @@ def run(settings: NightSettings) -> NightResult:
             result = _night(settings, folder, warehouses, clock)
         finally:
             folder.sweep()
-        if result.held:
+        if result.held or result.version is None:
             return result
         loads = load_pending(folder, warehouses)
         result = replace(result, loaded=loads.rows)
         if result.manifest is None and any(result.loaded.values()):
             result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
-    if settings.lineage and result.manifest is not None:
+    if settings.lineage and result.manifest is not None and not result.unusable:
         write_lineage(settings.lineage, lineage_event(result.manifest, outputs=list(loads.rows), job_name="nightly"))
     loads.raise_failures()
     return result
@@ -108,8 +110,20 @@ def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[W
     gates = tuple(GateResult(**one) for one in manifest["gates"])
     if any(gate.tripped for gate in gates):
         return NightResult(ledger.version, manifest, _named(known), gates)
+    if not is_usable(manifest["counts"]):  # nor does it make its inputs known: with other options they may be of use
+        return NightResult(ledger.version, manifest, _named(known), gates, unusable=True)
     folder.publish(version, settings.keep)
     return NightResult(version, manifest, _named(known), gates)
+
+
+def is_usable(counts: Mapping[str, int]) -> bool:
+    """Whether a night brought anything: a label or a withdrawal, repeats too; gold alone if it had no labels.
+
+    >>> is_usable({"labels_read": 3, "labels_rejected": 3, "gold_read": 1}), is_usable({"labels_read": 0})
+    (False, False)
+    """
+    what = "labels" if counts["labels_read"] else "gold"
+    return counts.get(f"{what}_read", 0) > counts.get(f"{what}_rejected", 0)
 
 
 def _refuse_fewer_classes(settings: NightSettings, version: Version | None) -> None:

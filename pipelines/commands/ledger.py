@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipelines.arguments import CommandParser
+from pipelines.arguments import CommandParser, whole_number
 from pipelines.commands.model_options import add_whole
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.ledger.night_settings import DEFAULT_KEEP
@@ -57,7 +57,8 @@ def build_parser() -> CommandParser:
     add("ledger", metavar="DIR", help="the folder of the ledger")
     add("--json", action="store_true", help="print one JSON object and nothing else (default: tables)")
     add = parser.add_argument_group("actions").add_argument
-    add_whole(add, "--to", 0, "of rollback: the version that shall hold again")
+    to = "of rollback: the version that shall hold again"
+    add("--to", metavar="N", type=whole_number("--to"), default=None, help=to)
     add("--worker", metavar="ID", default="", help="of forget: the worker")
     add("--output", metavar="DIR", default="", help="of export: the run folder to write")
     kinds = f"of export: {', '.join(OUTPUT_FORMATS)} (default: that of the nights)"
@@ -150,9 +151,13 @@ def _verify(folder: "LedgerFolder", args: Namespace) -> _Found:
 def _rollback(folder: "LedgerFolder", args: Namespace) -> _Found:
     from pipelines.ledger import upkeep
 
-    if not args.to:
+    if args.to is None:
         raise InvalidSettingError(
             "rollback needs --to, the version that shall hold again: crowdbeam ledger show lists all."
+        )
+    if args.to < 1:
+        raise InvalidSettingError(
+            f"--to is {args.to}, but versions begin at 1. To begin from nothing give another --ledger to nightly."
         )
     with folder.locked():
         version = upkeep.rollback(folder, args.to, args.keep_versions)
@@ -206,7 +211,7 @@ _ACTIONS: dict[str, Callable[["LedgerFolder", Namespace], _Found]] = {
     "forget": _forget,
 }
 _OPTIONS: dict[str, tuple[Any, tuple[str, ...]]] = {  # the default, and whose it is
-    "to": (0, ("rollback",)),
+    "to": (None, ("rollback",)),
     "worker": ("", ("forget",)),
     "output": ("", ("export",)),
     "output_format": ("", ("export",)),

@@ -107,7 +107,7 @@ def test_every_option_is_on_the_page_with_its_default(command, heading):
 def shown(default):
     if isinstance(default, bool):
         return "yes" if default else "no"
-    return str(default) if default not in ("", []) else "none"
+    return str(default) if default not in ("", [], None) else "none"
 
 
 def test_every_action_is_on_the_page():

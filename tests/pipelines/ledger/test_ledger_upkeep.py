@@ -92,6 +92,7 @@ def test_after_a_rollback_warehouses_get_a_whole_run(ledger, nights, made, tmp_p
         (("--to", "5"), 2, "Version 5 is not earlier than 5"),
         (("--to", "9"), 2, "has no version 9; it has 1, 2, 3, 4, 5"),
         ((), 2, "rollback needs --to"),
+        (("--to", "0"), 2, "--to is 0, but versions begin at 1. To begin from nothing give another --ledger"),
         (("--to", "1", "--keep-versions", "0"), 2, "--keep-versions is 0"),
     ],
 )
