@@ -104,6 +104,7 @@ def test_a_night_that_fails_leaves_the_ledger_as_it_was(nights, tmp_path, monkey
         (("--keep-versions", "0"), "--keep-versions is 0"),
         (("--time-unit", "weeks"), "--time-unit is 'weeks'"),
         (("--task-ttl", "-3h"), "--task-ttl"),
+        (("--task-ttl", "30"), "--task-ttl is '30', which has no unit; write one of 30s, 30m, 30h, 30d."),
         (("--method", "majority"), "--method is no option of crowdbeam nightly"),
         (("--fail-if", "nothing"), "which is no gate"),
         (("--output", "mysql://x/y"), "which is not known"),
