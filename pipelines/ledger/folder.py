@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from pipelines.addresses import refuse_warehouse
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.ledger.locking import LOCK, alone_in
 from pipelines.ledger.version import DIGITS, FORMAT_VERSION, KeptFile, Version, name_of
@@ -160,6 +161,9 @@ class LedgerFolder:
         return uuid.uuid4().hex
 
     def _refuse_elsewhere(self) -> None:
+        refuse_warehouse(
+            self.path, "The ledger", "Give a folder as the ledger, and {} as --output of crowdbeam nightly."
+        )
         if not is_local(self.path):
             raise InvalidSettingError(f"The ledger {self.path} is not on this machine; give a folder of this machine.")
         if os.path.exists(self.path) and not os.path.isdir(self.path):

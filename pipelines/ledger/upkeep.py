@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from crowdcore.edges import EdgeCounts
+from pipelines.addresses import refuse_warehouse
 from pipelines.blocks import NO_TIME
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
@@ -101,6 +102,7 @@ def compact(folder: LedgerFolder, keep: int) -> Version:
 
 def export(folder: LedgerFolder, output: str, output_format: str) -> dict[str, Any]:
     """Writes everything as one run folder; returns its manifest."""
+    refuse_warehouse(output, "--output", "Export to a folder RUN, then load it: crowdbeam load RUN --to {}")
     refuse_inside(output, folder.path)
     if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise InvalidSettingError(f"--output {output} is there already. Give an empty or a new folder.")

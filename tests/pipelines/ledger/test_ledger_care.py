@@ -68,6 +68,24 @@ def test_a_ledger_is_not_exported_into_itself(ledger):
     assert "lies in the ledger" in ledger_command("export", ledger, "--output", ledger / "run", code=2).err
 
 
+@pytest.mark.parametrize(
+    "place", ["duckdb:run.duckdb", "postgresql://me:secret@localhost/crowd", "iceberg://lake/crowd"]
+)
+def test_a_warehouse_is_no_folder(ledger, night, tmp_path, monkeypatch, place):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for words in (
+        ("aggregate", night, "--output", place),
+        ("ledger", "export", ledger, "--output", place),
+        ("nightly", night, "--ledger", place),
+        ("ledger", "show", place),
+    ):
+        run = run_command(*words)
+        assert (run.code, f"{place.partition(':')[0]}:… is a warehouse. " in run.err) == (2, True), run.err
+        assert "secret" not in run.err
+    assert list((tmp_path / "here").iterdir()) == []
+
+
 def test_files_of_the_system_are_no_harm_and_others_are_named(ledger, night):
     (ledger / ".DS_Store").write_text("")
     (ledger / "lost+found").mkdir()
