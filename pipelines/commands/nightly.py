@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines import progress
 from pipelines.arguments import CommandParser
-from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates
+from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates, tell_left_out
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
 from pipelines.gates import parse_gates
 from pipelines.ledger.night_settings import DEFAULT_KEEP, RESCORE, NightSettings
@@ -128,6 +128,8 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
     with show_progress(ProgressLine(progress.done, ""), wanted=not (args.quiet or args.json)):
         result = nightly.run(settings)
+    if not args.quiet:
+        tell_left_out((*settings.batch.inputs, *settings.batch.gold))
     if args.json:
         write_out(json.dumps(_as_json(result), ensure_ascii=False))
     elif not args.quiet:

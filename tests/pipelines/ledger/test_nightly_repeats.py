@@ -5,12 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from command_line import run_command
 from kill_farm import ROOT
 from nights import bytes_of, crowd_nights, ledger_command, nightly, state_of, warehouse_rows, write_events, write_nights
 
+from pipelines import batch
+from pipelines import nightly as nightly_road
+from pipelines.inputs import checksum_of
 from pipelines.ledger.folder import LedgerFolder
 
 
@@ -94,6 +98,24 @@ def test_a_night_that_fails_leaves_the_ledger_as_it_was(nights, tmp_path, monkey
         patch.setattr(LedgerFolder, "publish", full)
         nightly(tmp_path / "ledger", nights[1], code=1)
     assert bytes_of(tmp_path / "ledger") == before
+
+
+@pytest.mark.parametrize("command", ["nightly", "aggregate"])
+@pytest.mark.parametrize("rewritten", [lambda text: text + "x,ann,a,1,\n", lambda text: text[::-1]])
+def test_a_file_that_changes_while_it_is_read_ends_the_run(nights, tmp_path, monkeypatch, command, rewritten):
+    night = Path(nights[0][0])
+
+    def summed(path):
+        found = checksum_of(path)
+        night.write_text(rewritten(night.read_text("utf-8")), "utf-8")
+        return found
+
+    place = ("--ledger" if command == "nightly" else "--output", tmp_path / "new")
+    monkeypatch.setattr({"nightly": nightly_road, "aggregate": batch}[command], "checksum_of", summed)
+    run = run_command(command, night, *place)
+    assert (run.code, f"{night} changed while it was read. Write a file under another name" in run.err) == (1, True)
+    assert not (tmp_path / "new" / "CURRENT").exists()
+    assert not (tmp_path / "new" / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(
