@@ -168,10 +168,13 @@ def _as_json(result: "NightResult") -> dict[str, Any]:
 
 def _blocks(result: "NightResult", settings: NightSettings) -> Iterator[Block]:
     version = result.version
-    if result.manifest is None and version is not None:
+    if result.manifest is None:
         versions = ", ".join(map(str, sorted(set(result.known.values()))))
         since = f"The inputs are in the ledger already, since version {versions}."
-        yield Notes("Nothing new", (since if versions else "The inputs hold no data.",))
+        yield Notes(
+            "Nothing new",
+            (since if versions else f"The inputs hold no data.{'' if version else ' No ledger was made.'}",),
+        )
     if result.manifest is not None:
         yield from _night_blocks(result.manifest, result)
     for to, rows in result.loaded.items():

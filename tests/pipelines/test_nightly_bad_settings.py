@@ -35,7 +35,6 @@ def content_of(folder):
 
 NIGHTLY = [
     (("nowhere.csv", "+"), "INPUT 'nowhere.csv' names no file. Check the path"),
-    (("{}/empty.csv", "+"), "There is nothing to read: "),
     (("{}/nothing", "+"), "names no file"),
     (("{}/other.csv", "+"), "has no column 'worker'; it has 'task', 'person', 'label'."),
     (("{}/labels.csv", "--ledger", "{}/labels.csv"), "labels.csv is a file; give a folder."),

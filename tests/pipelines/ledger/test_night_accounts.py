@@ -95,6 +95,17 @@ def test_a_night_without_a_usable_label_can_be_run_again_with_the_right_options(
     assert (right["counts"]["labels_used"], right["ledger_version"]) == (2, 2)
 
 
+def test_a_first_night_of_empty_files_finds_nothing_new_and_makes_no_ledger(labels, tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    words = ("nightly", tmp_path / "empty.csv", "--ledger", tmp_path / "ledger", "--output", tmp_path / "answers")
+    run = run_command(*words)
+    assert (run.code, run.err, "The inputs hold no data. No ledger was made." in run.out) == (0, "", True)
+    gated = run_command(*words, "--json", "--fail-if", "no-new-labels")
+    assert (gated.code, json.loads(gated.out)["ledger_version"]) == (20, 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "labels.csv"]
+    assert nightly(tmp_path / "ledger", [labels, tmp_path / "empty.csv"])["ledger_version"] == 1
+
+
 def test_gold_does_not_make_labels_known_of_which_none_is_usable(labels, tmp_path):
     (tmp_path / "gold.csv").write_text("task,label\nb,y\n")
     options = ("--gold", tmp_path / "gold.csv", "--classes", "p,y")
