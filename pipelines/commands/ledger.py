@@ -3,7 +3,8 @@
 import datetime
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -81,12 +82,14 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     from pipelines.ledger.folder import LedgerFolder
 
     folder = LedgerFolder(args.ledger)
-    folder.existing_number()
+    folder.held()  # raises where there is no ledger; one that is damaged is for the action to tell
     found, blocks = _ACTIONS[args.action](folder, args)
     if args.json:
         write_out(json.dumps(found, ensure_ascii=False))
     else:
         show_blocks(blocks)
+    if found.get("damage"):
+        raise RunError(found["damage"])
     return 0
 
 
@@ -102,13 +105,20 @@ _Found = tuple[dict[str, Any], list[Block]]
 
 
 def _show(folder: "LedgerFolder", args: Namespace) -> _Found:
-    versions = [folder.version(number) for number in folder.numbers()]
-    return {"versions": [asdict(one) for one in versions]}, list(_shown(versions))
+    last, damage = folder.held()
+    versions = []
+    for number in folder.numbers():
+        with suppress(RunError):
+            if number <= last or not last:  # a later one is what a killed run has left
+                versions.append(folder.version(number))
+    found = {"versions": [asdict(one) for one in versions]}
+    if damage:
+        return {**found, "damage": damage}, [_kept(versions)]
+    return found, [_holding(versions[-1]), _kept(versions)]
 
 
-def _shown(versions: Sequence["Version"]) -> Iterator[Block]:
-    last = versions[-1]
-    yield Facts(
+def _holding(last: "Version") -> Facts:
+    return Facts(
         f"Version {last.number}",
         (
             ("ledger", last.ledger),
@@ -121,11 +131,14 @@ def _shown(versions: Sequence["Version"]) -> Iterator[Block]:
             ("bytes", f"{sum(one.size_bytes for one in last.files()):,}"),
         ),
     )
+
+
+def _kept(versions: Sequence["Version"]) -> Grid:
     rows = tuple(
         (str(one.number), one.kind, str(one.parent or "-"), _moment(one.created_at_us), _brought(one), one.run_id[:12])
         for one in versions
     )
-    yield Grid("Versions that are kept", ("version", "kind", "from", "made at", "labels used", "run"), rows)
+    return Grid("Versions that are kept", ("version", "kind", "from", "made at", "labels used", "run"), rows)
 
 
 def _brought(version: "Version") -> str:

@@ -79,11 +79,11 @@ def _refuse_damaged(folder: LedgerFolder, version: Version) -> None:
 
 def rollback(folder: LedgerFolder, number: int, keep: int) -> Version:
     """Makes an earlier version hold again, as a new one: the numbers of versions only grow."""
-    last, earlier = folder.existing_number(), folder.version(number)  # the one that holds may be damaged
-    if earlier.number >= last:
+    last, earlier = folder.held()[0], folder.version(number)  # the one that holds may be damaged, or not be known
+    if last and earlier.number >= last:
         raise InvalidSettingError(f"Version {number} is not earlier than {last}, which holds.")
     _refuse_damaged(folder, earlier)
-    version = replace(_next(last, "rollback", earlier), run="", whole=False, counts={})
+    version = replace(_next(max(last, *folder.numbers()), "rollback", earlier), run="", whole=False, counts={})
     folder.publish(version, keep)
     return version
 

@@ -221,7 +221,7 @@ def test_a_version_file_that_is_damaged_is_told(ledger):
     run = ledger_command("verify", ledger, code=1)
     assert str(path) in run.err
     (ledger / "CURRENT").write_text("seven\n")
-    assert "CURRENT cannot be read" in ledger_command("show", ledger, code=1).err
+    assert "CURRENT holds no number" in ledger_command("show", ledger, code=1).err
 
 
 @pytest.mark.parametrize("command", ["show", "verify", "compact"])
