@@ -5,15 +5,16 @@ exchanges one pointer, then loads what has changed into the warehouses. A night 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipelines import progress
-from pipelines.errors import InvalidSettingError
+from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError
 from pipelines.gates import GateResult, check_gates, facts_of
 from pipelines.inputs import InputFile, checksum_of, plan_inputs
 from pipelines.ledger.folder import FETCHED, LedgerFolder, refuse_inside
-from pipelines.ledger.loading import load_pending
+from pipelines.ledger.loading import Loads, load_pending
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_settings import NightSettings
 from pipelines.ledger.night_work import NightWork, known_as, known_inputs
@@ -21,7 +22,9 @@ from pipelines.ledger.version import Version
 from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files
+from pipelines.run_tables import read_manifest
 from pipelines.sinks.warehouse import Warehouse
+from pipelines.sources.storage import exists
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,40 @@ def run(settings: NightSettings) -> NightResult:
             return result
         loads = load_pending(folder, warehouses)
         result = replace(result, loaded=loads.rows)
-        if result.manifest is None and any(result.loaded.values()):
+        told = _manifest_to_tell(settings, folder, result)
+        if result.manifest is None and (told or any(result.loaded.values())):
             result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
-    if settings.lineage and result.manifest is not None and not result.unusable:
-        write_lineage(settings.lineage, lineage_event(result.manifest, outputs=list(loads.rows), job_name="nightly"))
-    loads.raise_failures()
+    _finish(loads, settings.lineage, told)
     return result
+
+
+def _manifest_to_tell(settings: NightSettings, folder: LedgerFolder, result: NightResult) -> Mapping[str, Any] | None:
+    """Of the run whose event --lineage shall hold: the night's, or that of an earlier one whose event is missing."""
+    if not settings.lineage or result.unusable:
+        return None
+    numbers = set(result.known.values())
+    if result.manifest or len(numbers) != 1 or exists(settings.lineage) or not numbers <= set(folder.numbers()):
+        return result.manifest
+    with suppress(CrowdbeamError):  # what is damaged has no event, which is no harm
+        version = folder.version(*numbers)
+        return read_manifest(folder.at(version.run)) if version.run else None
+    return None
+
+
+def _finish(loads: Loads, lineage: str, manifest: Mapping[str, Any] | None) -> None:
+    """Writes the event of a run, if one is to be written; raises a `RunError` that tells all that was not done."""
+    wrong = []
+    try:
+        if manifest:
+            write_lineage(lineage, lineage_event(manifest, outputs=list(loads.rows), job_name="nightly"))
+    except RunError as error:
+        wrong.append(f"{error} The next run of the night writes it.")
+    try:
+        loads.raise_failures()
+    except RunError as error:
+        wrong.insert(0, str(error))
+    if wrong:
+        raise RunError(" ".join(wrong))
 
 
 def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[Warehouse], clock: Clock) -> NightResult:
