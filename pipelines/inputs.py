@@ -131,6 +131,8 @@ def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
 def _found(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
+        if not pattern.strip():
+            raise InputError(f"{what} {pattern!r} is empty. Give a file, a folder or a glob.")
         if is_address(pattern):
             found.setdefault(pattern, (pattern, 0))
             continue
