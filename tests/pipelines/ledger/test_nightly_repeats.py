@@ -96,7 +96,8 @@ def test_a_night_that_fails_leaves_the_ledger_as_it_was(nights, tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(LedgerFolder, "publish", full)
-        nightly(tmp_path / "ledger", nights[1], code=1)
+        run = nightly(tmp_path / "ledger", nights[1], code=1)
+    assert "The disk of the ledger is full; make room on it" in run.err
     assert bytes_of(tmp_path / "ledger") == before
 
 
