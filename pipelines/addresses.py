@@ -5,8 +5,11 @@ import os
 import re
 from collections.abc import Mapping
 
+from pipelines.errors import InvalidSettingError
+
 FILE_SCHEMES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+WAREHOUSES = ("postgresql", "postgres", "duckdb", "iceberg", "bigquery")
 _SECRETS = ("password", "secret", "token", "credential")
 
 
@@ -30,6 +33,16 @@ def meant(scheme: str, forms: Mapping[str, str], otherwise: str) -> str:
     """
     near = difflib.get_close_matches(scheme, [*forms, *FILE_SCHEMES], 1)
     return f"Did you mean {forms.get(near[0], near[0] + '://…')}?" if near else otherwise
+
+
+def refuse_warehouse(text: str, option: str, advice: str) -> None:
+    """Raises `InvalidSettingError` where a folder belongs and a warehouse is named; {} in `advice` is its scheme.
+
+    >>> refuse_warehouse("run", "--output", "")
+    """
+    begins = re.match(rf"({'|'.join(WAREHOUSES)}):", text, re.IGNORECASE)
+    if begins:
+        raise InvalidSettingError(f"{option} {begins[0]}… is a warehouse. {advice.format(begins[0] + '…')}")
 
 
 def is_secret(name: str, *also: str) -> bool:

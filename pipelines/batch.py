@@ -12,6 +12,7 @@ from pipelines import progress
 from pipelines.aggregate import AddCounts, AggregateBlocks
 from pipelines.errors import InvalidSettingError
 from pipelines.gates import GateResult, check_gates, facts_of, refuse_gates, skill_drift
+from pipelines.input_care import unchanged
 from pipelines.inputs import InputFile, InputPlan, checksum_of, plan_inputs
 from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock, manifest_of, read_json
@@ -78,7 +79,7 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
         prior = read_prior_skills(settings.prior_skills)
         files = (*inputs.files, *prior_files(settings.prior_skills))
         clock.lap("check")
-        with ThreadPoolExecutor(1) as pool:
+        with unchanged(inputs.files), ThreadPoolExecutor(1) as pool:
             checksums = pool.submit(checksums_of, files)
             sample_often()
             pipeline = beam.Pipeline(options=options)

@@ -107,7 +107,7 @@ def _guarded(argv: list[str]) -> int:
             return _stopped(signals, argv[:1])
         if is_debugging():
             traceback.print_exc()
-        return _say(f"{_sentence(error)} Set {DEBUG_VARIABLE}=1 for the traceback.", FAILED)
+        return _say(f"{_sentence(error, argv[:1])} Set {DEBUG_VARIABLE}=1 for the traceback.", FAILED)
 
 
 def _stopped(signals: list[int], command: list[str]) -> int:
@@ -188,12 +188,14 @@ def _say(sentence: str, code: int) -> int:
     return code
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, command: list[str]) -> str:
     """The type and text of an unexpected error; of a traceback in the text, as Beam makes them, the last line."""
     text = str(error).strip()
     if "Traceback (most recent call last)" in text:
         text = text.splitlines()[-1]
     if os.strerror(errno.ENOSPC) in text:
+        if command == ["nightly"]:  # outputs and --lineage tell of theirs themselves
+            return "The disk of the ledger is full; make room on it, and run the night again."
         return "The disk is full; make room, or give an --output on another disk."
     text = " ".join(text.split())[:_MESSAGE_CHARACTERS].rstrip(".")
     kind = type(error).__name__

@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -61,6 +61,7 @@ class InputFile:
         address: of the warehouse that its rows were fetched from; empty when it is nobody's copy.
         warehouse: what kind of warehouse that is.
         checksum: of the rows that were fetched; empty when the file's own is to be taken.
+        modified_ns: when a file of this machine was last written to, before anything of it was read; 0: not known.
     """
 
     path: str
@@ -71,6 +72,7 @@ class InputFile:
     address: str = ""
     warehouse: str = ""
     checksum: str = ""
+    modified_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ def find_files(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
 def _found(patterns: Sequence[str], what: str) -> list[tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for pattern in patterns:
+        if not pattern.strip():
+            raise InputError(f"{what} {pattern!r} is empty. Give a file, a folder or a glob.")
         if is_address(pattern):
             found.setdefault(pattern, (pattern, 0))
             continue
@@ -152,16 +156,16 @@ def match_files(pattern: str) -> list[tuple[str, int]]:
             return [(pattern, Path(pattern).stat().st_size)]
         if is_local(pattern) and Path(pattern).is_dir():
             inside = [os.path.join(pattern, name) for name in os.listdir(pattern)]
-            return [(path, os.path.getsize(path)) for path in inside if os.path.isfile(path) and _is_data(path)]
+            return [(path, os.path.getsize(path)) for path in inside if os.path.isfile(path) and is_data(path)]
         folder = pattern.endswith("/")
         files = storage.match(f"{pattern}*" if folder else pattern)
     except (ValueError, OSError) as error:
         raise InputError(f"{pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
     files = [(path, size) for path, size in files if not is_local(path) or Path(path).is_file()]
-    return [(path, size) for path, size in files if not folder or _is_data(path)]
+    return [(path, size) for path, size in files if not folder or is_data(path)]
 
 
-def _is_data(path: str) -> bool:
+def is_data(path: str) -> bool:
     """Whether a file found in a folder holds data: programs begin the names of their own files with _ or a dot."""
     return ending_of(path) in SUFFIXES and not Path(path).name.startswith(("_", "."))
 
@@ -179,7 +183,9 @@ def ending_of(path: str) -> str:
 def _input_of(settings: BatchSettings, folder: str, path: str, size: int, role: str) -> InputFile | None:
     """A file, checked, or the rows of a warehouse, fetched into one."""
     if not is_address(path):
-        return checked_file(settings, path, size, role)
+        modified_ns = os.stat(path).st_mtime_ns if is_local(path) and os.path.exists(path) else 0
+        file = checked_file(settings, path, size, role)
+        return replace(file, modified_ns=modified_ns) if file else None
     got = fetch(path, folder, lambda names: _columns(path, role, names, settings))
     columns = got.columns if got.rows else ()
     return InputFile(got.path, role, "parquet", got.size_bytes, columns, got.address, got.kind, got.checksum)

@@ -5,15 +5,16 @@ exchanges one pointer, then loads what has changed into the warehouses. A night 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipelines import progress
-from pipelines.errors import InvalidSettingError
+from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError
 from pipelines.gates import GateResult, check_gates, facts_of
 from pipelines.inputs import InputFile, checksum_of, plan_inputs
 from pipelines.ledger.folder import FETCHED, LedgerFolder, refuse_inside
-from pipelines.ledger.loading import load_pending
+from pipelines.ledger.loading import Loads, load_pending
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_settings import NightSettings
 from pipelines.ledger.night_work import NightWork, known_as, known_inputs
@@ -21,7 +22,9 @@ from pipelines.ledger.version import Version
 from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files
+from pipelines.run_tables import read_manifest
 from pipelines.sinks.warehouse import Warehouse
+from pipelines.sources.storage import exists
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,12 @@ class NightResult:
     """What came of a night.
 
     Attributes:
-        version: the version of the ledger that holds now; None: a gate tripped on the first night.
+        version: the version of the ledger that holds now; None: there is no ledger yet.
         manifest: of the night's run; None when there was nothing new.
         known: inputs that were in the ledger already, and in which version.
         gates: what became of the gates.
         loaded: rows written, by warehouse and table.
+        unusable: whether the night was left out of the ledger because no label of it could be used.
     """
 
     version: Version | None
@@ -41,6 +45,7 @@ class NightResult:
     known: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[GateResult, ...] = ()
     loaded: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    unusable: bool = False
 
     @property
     def held(self) -> bool:
@@ -69,23 +74,53 @@ def run(settings: NightSettings) -> NightResult:
             result = _night(settings, folder, warehouses, clock)
         finally:
             folder.sweep()
-        if result.held:
+        if result.held or result.version is None:
             return result
         loads = load_pending(folder, warehouses)
         result = replace(result, loaded=loads.rows)
-        if result.manifest is None and any(result.loaded.values()):
+        told = _manifest_to_tell(settings, folder, result)
+        if result.manifest is None and (told or any(result.loaded.values())):
             result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
-    if settings.lineage and result.manifest is not None:
-        write_lineage(settings.lineage, lineage_event(result.manifest, outputs=list(loads.rows), job_name="nightly"))
-    loads.raise_failures()
+    _finish(loads, settings.lineage, told)
     return result
+
+
+def _manifest_to_tell(settings: NightSettings, folder: LedgerFolder, result: NightResult) -> Mapping[str, Any] | None:
+    """Of the run whose event --lineage shall hold: the night's, or that of an earlier one whose event is missing."""
+    if not settings.lineage or result.unusable:
+        return None
+    numbers = set(result.known.values())
+    if result.manifest or len(numbers) != 1 or exists(settings.lineage) or not numbers <= set(folder.numbers()):
+        return result.manifest
+    with suppress(CrowdbeamError):  # what is damaged has no event, which is no harm
+        version = folder.version(*numbers)
+        return read_manifest(folder.at(version.run)) if version.run else None
+    return None
+
+
+def _finish(loads: Loads, lineage: str, manifest: Mapping[str, Any] | None) -> None:
+    """Writes the event of a run, if one is to be written; raises a `RunError` that tells all that was not done."""
+    wrong = []
+    try:
+        if manifest:
+            write_lineage(lineage, lineage_event(manifest, outputs=list(loads.rows), job_name="nightly"))
+    except RunError as error:
+        wrong.append(f"{error} The next run of the night writes it.")
+    try:
+        loads.raise_failures()
+    except RunError as error:
+        wrong.insert(0, str(error))
+    if wrong:
+        raise RunError(" ".join(wrong))
 
 
 def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[Warehouse], clock: Clock) -> NightResult:
     ledger = OpenLedger(folder, folder.current())
     _refuse_fewer_classes(settings, ledger.version)
-    plan = plan_inputs(settings.batch, folder.at(FETCHED), may_be_empty=ledger.version is not None)
+    plan = plan_inputs(settings.batch, folder.at(FETCHED), may_be_empty=True)
     plan = replace(plan, files=tuple(file for file in plan.files if file.columns))
+    if ledger.version is None and not plan.files:  # there is no ledger to make, nor anything in a warehouse
+        return NightResult(None, None, gates=check_gates(settings.gates, facts_of({}, new_labels=0)))
     for warehouse in warehouses:  # they make what is missing: after a look at the inputs
         warehouse.check()
         _refuse_another_ledger(warehouse, ledger.version.ledger if ledger.version else "")
@@ -108,8 +143,20 @@ def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[W
     gates = tuple(GateResult(**one) for one in manifest["gates"])
     if any(gate.tripped for gate in gates):
         return NightResult(ledger.version, manifest, _named(known), gates)
+    if not is_usable(manifest["counts"]):  # nor does it make its inputs known: with other options they may be of use
+        return NightResult(ledger.version, manifest, _named(known), gates, unusable=True)
     folder.publish(version, settings.keep)
     return NightResult(version, manifest, _named(known), gates)
+
+
+def is_usable(counts: Mapping[str, int]) -> bool:
+    """Whether a night brought anything: a label or a withdrawal, repeats too; gold alone if it had no labels.
+
+    >>> is_usable({"labels_read": 3, "labels_rejected": 3, "gold_read": 1}), is_usable({"labels_read": 0})
+    (False, False)
+    """
+    what = "labels" if counts["labels_read"] else "gold"
+    return counts.get(f"{what}_read", 0) > counts.get(f"{what}_rejected", 0)
 
 
 def _refuse_fewer_classes(settings: NightSettings, version: Version | None) -> None:

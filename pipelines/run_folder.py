@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.addresses import refuse_warehouse
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sources import storage
 from pipelines.sources.storage import is_local, missing_extra
@@ -54,6 +55,7 @@ class RunFolder:
         """Makes room for a new run, which `abandon` clears; raises `InvalidSettingError` when there is none."""
         if not self.path.strip():
             raise InvalidSettingError("--output is empty; give a folder.")
+        refuse_warehouse(self.path, "--output", "Give a folder RUN, then load it: crowdbeam load RUN --to {}")
         if advice := missing_extra(self.path):
             raise InvalidSettingError(
                 f"--output {self.path} cannot be reached: its file system is not installed. Try: {advice}"

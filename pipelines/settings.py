@@ -189,15 +189,19 @@ def parse_columns(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def seconds_of(text: str, option: str) -> float:
-    """Reads ``30``, ``30s``, ``15m``, ``12h`` or ``7d``.
+    """Reads ``30s``, ``15m``, ``12h``, ``7d`` or ``0``; another number says nothing without its unit.
 
-    >>> seconds_of("7d", "--task-ttl"), seconds_of("1.5", "--task-ttl")
-    (604800.0, 1.5)
+    >>> seconds_of("7d", "--task-ttl"), seconds_of("1.5s", "--task-ttl"), seconds_of("0", "--task-ttl")
+    (604800.0, 1.5, 0.0)
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smhd]?)\s*", text)
     if found is None:
         raise InvalidSettingError(f"{option} is {text!r}; it takes a time such as 30s, 15m, 12h or 7d.")
-    return float(found[1]) * _SECONDS[found[2] or "s"]
+    number = float(found[1])
+    if number and not found[2]:
+        units = ", ".join(found[1] + unit for unit in _SECONDS)
+        raise InvalidSettingError(f"{option} is {text!r}, which has no unit; write one of {units}.")
+    return number * _SECONDS[found[2] or "s"]
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from crowdcore.options import REPEATS
 from pipelines import progress
 from pipelines.arguments import CommandParser
-from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates
+from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates, tell_left_out
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
 from pipelines.settings import (
     DEFAULT_PASSES,
@@ -133,6 +133,8 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     runner = _runner_outside(beam_args, runners.IN_PROCESS)
     with show_progress(ProgressLine(progress.done, runner), wanted=not (args.quiet or args.json)):
         result = batch.run(settings, beam_args)
+    if not args.quiet:
+        tell_left_out((*settings.inputs, *settings.gold))
     if args.json:
         graph = read_table(result.path, "graph").slice(0, _COMPONENTS_IN_JSON).to_pylist()
         write_out(json.dumps({**result.manifest, "path": result.path, "graph": graph}, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Options for schedulers, which commands share: gates with exit codes, and an account for a catalog of lineage."""
+"""What commands for schedulers share: gates with exit codes, an account for a catalog of lineage, inputs left out."""
 
 import sys
 from collections.abc import Sequence
@@ -15,6 +15,14 @@ def add_gate_options(parser: CommandParser) -> None:
     add("--fail-if", metavar="GATE", action="append", default=[], help=gate)
     lineage = "write the run as an OpenLineage event, JSON, to this file (default: none)"
     add("--lineage", metavar="FILE", default="", help=lineage)
+
+
+def tell_left_out(patterns: Sequence[str]) -> None:
+    """Says on standard error what in folders of inputs is not read."""
+    from pipelines.input_care import left_out
+
+    for sentence in left_out(patterns):
+        sys.stderr.write(f"crowdbeam: {sentence}\n")
 
 
 def gate_codes() -> str:

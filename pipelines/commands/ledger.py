@@ -3,11 +3,12 @@
 import datetime
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipelines.arguments import CommandParser
+from pipelines.arguments import CommandParser, whole_number
 from pipelines.commands.actions import refuse_other_options
 from pipelines.commands.model_options import add_whole
 from pipelines.errors import InvalidSettingError, RunError
@@ -58,7 +59,8 @@ def build_parser() -> CommandParser:
     add("ledger", metavar="DIR", help="the folder of the ledger")
     add("--json", action="store_true", help="print one JSON object and nothing else (default: tables)")
     add = parser.add_argument_group("actions").add_argument
-    add_whole(add, "--to", 0, "of rollback: the version that shall hold again")
+    to = "of rollback: the version that shall hold again"
+    add("--to", metavar="N", type=whole_number("--to"), default=None, help=to)
     add("--worker", metavar="ID", default="", help="of forget: the worker")
     add("--output", metavar="DIR", default="", help="of export: the run folder to write")
     kinds = f"of export: {', '.join(OUTPUT_FORMATS)} (default: that of the nights)"
@@ -81,12 +83,14 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     from pipelines.ledger.folder import LedgerFolder
 
     folder = LedgerFolder(args.ledger)
-    folder.existing_number()
+    folder.held()  # raises where there is no ledger; one that is damaged is for the action to tell
     found, blocks = _ACTIONS[args.action](folder, args)
     if args.json:
         write_out(json.dumps(found, ensure_ascii=False))
     else:
         show_blocks(blocks)
+    if found.get("damage"):
+        raise RunError(found["damage"])
     return 0
 
 
@@ -94,13 +98,20 @@ _Found = tuple[dict[str, Any], list[Block]]
 
 
 def _show(folder: "LedgerFolder", args: Namespace) -> _Found:
-    versions = [folder.version(number) for number in folder.numbers()]
-    return {"versions": [asdict(one) for one in versions]}, list(_shown(versions))
+    last, damage = folder.held()
+    versions = []
+    for number in folder.numbers():
+        with suppress(RunError):
+            if number <= last or not last:  # a later one is what a killed run has left
+                versions.append(folder.version(number))
+    found = {"versions": [asdict(one) for one in versions]}
+    if damage:
+        return {**found, "damage": damage}, [_kept(versions)]
+    return found, [_holding(versions[-1]), _kept(versions)]
 
 
-def _shown(versions: Sequence["Version"]) -> Iterator[Block]:
-    last = versions[-1]
-    yield Facts(
+def _holding(last: "Version") -> Facts:
+    return Facts(
         f"Version {last.number}",
         (
             ("ledger", last.ledger),
@@ -113,11 +124,14 @@ def _shown(versions: Sequence["Version"]) -> Iterator[Block]:
             ("bytes", f"{sum(one.size_bytes for one in last.files()):,}"),
         ),
     )
+
+
+def _kept(versions: Sequence["Version"]) -> Grid:
     rows = tuple(
         (str(one.number), one.kind, str(one.parent or "-"), _moment(one.created_at_us), _brought(one), one.run_id[:12])
         for one in versions
     )
-    yield Grid("Versions that are kept", ("version", "kind", "from", "made at", "labels used", "run"), rows)
+    return Grid("Versions that are kept", ("version", "kind", "from", "made at", "labels used", "run"), rows)
 
 
 def _brought(version: "Version") -> str:
@@ -143,9 +157,13 @@ def _verify(folder: "LedgerFolder", args: Namespace) -> _Found:
 def _rollback(folder: "LedgerFolder", args: Namespace) -> _Found:
     from pipelines.ledger import upkeep
 
-    if not args.to:
+    if args.to is None:
         raise InvalidSettingError(
             "rollback needs --to, the version that shall hold again: crowdbeam ledger show lists all."
+        )
+    if args.to < 1:
+        raise InvalidSettingError(
+            f"--to is {args.to}, but versions begin at 1. To begin from nothing give another --ledger to nightly."
         )
     with folder.locked():
         version = upkeep.rollback(folder, args.to, args.keep_versions)

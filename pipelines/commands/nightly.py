@@ -1,13 +1,14 @@
 """`crowdbeam nightly`: the new labels of a night into a ledger, and what has changed into warehouses."""
 
 import json
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines import progress
 from pipelines.arguments import CommandParser
-from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates
+from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates, tell_left_out
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
 from pipelines.gates import parse_gates
 from pipelines.ledger.night_settings import DEFAULT_KEEP, RESCORE, NightSettings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 SUMMARY = "Add the new labels of a night to a ledger, and bring warehouses up to date."
 TAKES_BEAM_OPTIONS = False
 NO_USABLE_LABEL = 3
+_REASONS_TOLD = 3
 _EPILOG = f"""\
 examples:
   crowdbeam nightly labels/2026-11-18/*.parquet --ledger ledger --output postgresql://me@localhost:5432/crowd
@@ -33,7 +35,7 @@ exit codes:
     0  done
     1  the night failed; the ledger is as it was, or the night is in it and a warehouse could not be loaded
     2  bad usage, settings or inputs; nothing was run
-    3  the night is in the ledger, but there was no usable label in it
+    3  there was no usable label, so the night is not in the ledger; run it again with other options or files
 {gate_codes()}
        a gate has tripped: ledger and warehouses are as they were
   130  interrupted (Ctrl-C), 143 ended (SIGTERM)
@@ -126,16 +128,31 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
     with show_progress(ProgressLine(progress.done, ""), wanted=not (args.quiet or args.json)):
         result = nightly.run(settings)
+    if not args.quiet:
+        tell_left_out((*settings.batch.inputs, *settings.batch.gold))
     if args.json:
         write_out(json.dumps(_as_json(result), ensure_ascii=False))
     elif not args.quiet:
         show_blocks(list(_blocks(result, settings)))
     code = tell_gates(result.gates, "Nothing was changed." if result.held else "There was nothing new.")
-    if code or result.manifest is None:
+    if result.manifest is None or not result.unusable:
         return code
-    counts = result.manifest["counts"]
-    usable = counts["labels_read"] - counts["labels_rejected"] + counts.get("gold_used", 0)
-    return 0 if usable or not counts["labels_read"] else NO_USABLE_LABEL
+    sys.stderr.write(f"crowdbeam: {_unusable(result.manifest['counts'])}\n")
+    return NO_USABLE_LABEL
+
+
+def _unusable(counts: Mapping[str, int]) -> str:
+    """Says that no label of a night was of use, and why.
+
+    >>> _unusable({"labels_read": 2, "labels_rejected": 2, "labels_rejected.unknown-op": 2})
+    'There was no usable label among 2: 2 unknown-op. The ledger is as it was; the night can be run again.'
+    """
+    from pipelines.summary import reject_reasons
+
+    reasons = [f"{n} {reason.strip()}" for reason, n in reject_reasons(counts, "labels_rejected.")][:_REASONS_TOLD]
+    why = f": {', '.join(reasons)}" if reasons else ""
+    read = f"{counts['labels_read']:,}"
+    return f"There was no usable label among {read}{why}. The ledger is as it was; the night can be run again."
 
 
 def _as_json(result: "NightResult") -> dict[str, Any]:
@@ -151,10 +168,13 @@ def _as_json(result: "NightResult") -> dict[str, Any]:
 
 def _blocks(result: "NightResult", settings: NightSettings) -> Iterator[Block]:
     version = result.version
-    if result.manifest is None and version is not None:
+    if result.manifest is None:
         versions = ", ".join(map(str, sorted(set(result.known.values()))))
         since = f"The inputs are in the ledger already, since version {versions}."
-        yield Notes("Nothing new", (since if versions else "The inputs hold no data.",))
+        yield Notes(
+            "Nothing new",
+            (since if versions else f"The inputs hold no data.{'' if version else ' No ledger was made.'}",),
+        )
     if result.manifest is not None:
         yield from _night_blocks(result.manifest, result)
     for to, rows in result.loaded.items():
@@ -183,6 +203,8 @@ def _night_blocks(manifest: Mapping[str, Any], result: "NightResult") -> Iterato
     yield Facts("Labels of the night", (*told, *reject_reasons(counts, "labels_rejected.")))
     if result.known:
         yield Notes("Note", (f"{len(result.known)} of the inputs were in the ledger already and are left out.",))
+    if result.unusable:
+        return
     yield Facts(
         "Answers",
         (

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from pipelines.addresses import refuse_warehouse
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.ledger.locking import LOCK, alone_in
 from pipelines.ledger.version import DIGITS, FORMAT_VERSION, KeptFile, Version, name_of
@@ -49,13 +50,13 @@ class LedgerFolder:
     def current(self) -> Version | None:
         """The version that holds; None in a new ledger."""
         number = self.current_number()
-        return self.version(number) if number else None
+        return self._held_version(number) if number else None
 
     def current_number(self) -> int:
         """The number of the version that holds, whether or not that can be read; 0 in a new ledger."""
         self._refuse_elsewhere()
         try:
-            return int(Path(self.at(CURRENT)).read_text("utf-8"))
+            number = int(Path(self.at(CURRENT)).read_text("utf-8"))
         except FileNotFoundError:
             if self.numbers()[-1:] > [1]:  # version 1 alone is what a killed first night leaves
                 raise InvalidSettingError(
@@ -63,12 +64,38 @@ class LedgerFolder:
                     f"version that counts, the last one is {self.numbers()[-1]}."
                 ) from None
             return 0
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.at(CURRENT)} cannot be read ({error}). Restore it from a backup.") from error
+        except OSError as error:
+            raise RunError(f"{self.at(CURRENT)} cannot be read: {error.strerror}.") from error
+        except ValueError:
+            number = 0
+        if number < 1:
+            raise RunError(f"{self.at(CURRENT)} holds no number of a version. {self._way_out()}")
+        return number
 
     def existing(self) -> Version:
         """The version that holds; raises `InvalidSettingError` when there is no ledger."""
-        return self.version(self.existing_number())
+        return self._held_version(self.existing_number())
+
+    def held(self) -> tuple[int, str]:
+        """The number of the version that holds, 0 when it cannot be told; and why it cannot be read, or nothing."""
+        number = 0
+        try:
+            number = self.existing_number()
+            self._held_version(number)
+        except RunError as error:
+            return number, str(error)
+        return number, ""
+
+    def _held_version(self, number: int) -> Version:
+        if number not in self.numbers():
+            raise RunError(f"{self.at(CURRENT)} names version {number}, which is missing. {self._way_out()}")
+        return self.version(number)
+
+    def _way_out(self) -> str:
+        kept = ", ".join(map(str, self.numbers()))
+        if not kept:
+            return "No version is left: restore the ledger from a backup."
+        return f"Go back to a version that is kept ({kept}): crowdbeam ledger rollback {self.path} --to N."
 
     def existing_number(self) -> int:
         """Its number; raises `InvalidSettingError` when there is no ledger."""
@@ -160,6 +187,9 @@ class LedgerFolder:
         return uuid.uuid4().hex
 
     def _refuse_elsewhere(self) -> None:
+        refuse_warehouse(
+            self.path, "The ledger", "Give a folder as the ledger, and {} as --output of crowdbeam nightly."
+        )
         if not is_local(self.path):
             raise InvalidSettingError(f"The ledger {self.path} is not on this machine; give a folder of this machine.")
         if os.path.exists(self.path) and not os.path.isdir(self.path):
@@ -182,7 +212,10 @@ class LedgerFolder:
     def sweep(self) -> None:
         """Removes what runs that were killed, or refused by a gate, have left."""
         _remove(self.at(f"{CURRENT}.new"))
-        last = self.current_number()
+        try:
+            last = self.current_number()
+        except RunError:  # nobody knows what is left over
+            return
         for part in _PARTS:
             for name in os.listdir(self.at(part)) if os.path.isdir(self.at(part)) else ():
                 is_older = name[:DIGITS].isdigit() and int(name[:DIGITS]) <= last
@@ -190,7 +223,7 @@ class LedgerFolder:
                     _remove(self.at(part, name))
         if last:
             with suppress(RunError):  # a damaged version: who needs it will say so, and rollback does not
-                self.forget_versions(self.version(last).oldest)
+                self.forget_versions(self._held_version(last).oldest)
 
 
 def refuse_inside(output: str, ledger: str, flag: str = "--output") -> None:

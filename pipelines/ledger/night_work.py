@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from crowdcore.edges import EdgeCounts
 from pipelines.blocks import NO_TIME
 from pipelines.gates import check_gates, facts_of, skill_drift
+from pipelines.input_care import unchanged
 from pipelines.inputs import InputFile, InputPlan, checksum_of
 from pipelines.ledger.counts_file import KeptCounts, changed_edges
 from pipelines.ledger.night import (
@@ -73,7 +74,8 @@ class NightWork:
         settings, last = self.settings, self.ledger.version
         closed_before = last.closed_before_us if last else NO_TIME
         classes, may_reject = settings.aggregate.classes, closed_before != NO_TIME
-        read = read_night(self.plan.parts, classes, settings.time_unit, self._shards, may_reject)
+        with unchanged(self.plan.files):
+            read = read_night(self.plan.parts, classes, settings.time_unit, self._shards, may_reject)
         clock.lap("read")
         shards, change = track_night(self.ledger, read, NightRules(closed_before, clock.started_at_us))
         clock.lap("count agreements")

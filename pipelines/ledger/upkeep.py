@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from crowdcore.edges import EdgeCounts
+from pipelines.addresses import refuse_warehouse
 from pipelines.blocks import NO_TIME
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
@@ -78,11 +79,11 @@ def _refuse_damaged(folder: LedgerFolder, version: Version) -> None:
 
 def rollback(folder: LedgerFolder, number: int, keep: int) -> Version:
     """Makes an earlier version hold again, as a new one: the numbers of versions only grow."""
-    last, earlier = folder.existing_number(), folder.version(number)  # the one that holds may be damaged
-    if earlier.number >= last:
+    last, earlier = folder.held()[0], folder.version(number)  # the one that holds may be damaged, or not be known
+    if last and earlier.number >= last:
         raise InvalidSettingError(f"Version {number} is not earlier than {last}, which holds.")
     _refuse_damaged(folder, earlier)
-    version = replace(_next(last, "rollback", earlier), run="", whole=False, counts={})
+    version = replace(_next(max(last, *folder.numbers()), "rollback", earlier), run="", whole=False, counts={})
     folder.publish(version, keep)
     return version
 
@@ -101,6 +102,7 @@ def compact(folder: LedgerFolder, keep: int) -> Version:
 
 def export(folder: LedgerFolder, output: str, output_format: str) -> dict[str, Any]:
     """Writes everything as one run folder; returns its manifest."""
+    refuse_warehouse(output, "--output", "Export to a folder RUN, then load it: crowdbeam load RUN --to {}")
     refuse_inside(output, folder.path)
     if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise InvalidSettingError(f"--output {output} is there already. Give an empty or a new folder.")

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from apache_beam.io.filesystems import FileSystems
+from command_line import run_command
 from memory_files import FILES
 from source_files import WRITERS, csv_bytes, parquet_bytes
 
 from pipelines import batch
 from pipelines.errors import InputError, InvalidSettingError
+from pipelines.input_care import left_out
 from pipelines.inputs import checksum_of, find_files, plan_inputs
 from pipelines.settings import BatchSettings
 from pipelines.sources import storage
@@ -275,3 +277,23 @@ def test_gold_that_is_not_there_is_an_error(labels):
 
 def test_files_are_found_for_other_options_too(tmp_path, labels):
     assert find_files([str(tmp_path)], "--prior-skills") == [(str(labels), labels.stat().st_size)]
+
+
+def test_what_of_a_folder_is_not_read_is_told(tmp_path, labels):
+    assert list(left_out([str(tmp_path), str(labels), "nowhere"])) == []
+    for name in ("c.csv.bz2", "d.txt", "_SUCCESS", ".hidden"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "sub").mkdir()
+    said = f"2 files and 1 folder in {tmp_path} are left out: c.csv.bz2, d.txt, sub."
+    assert list(left_out([str(tmp_path)] * 2)) == [said]
+    (tmp_path / "e.xml").write_text("")
+    assert next(left_out([str(tmp_path)])).endswith("are left out: c.csv.bz2, d.txt, e.xml …")
+
+
+@pytest.mark.parametrize("command", ["aggregate", "nightly"])
+def test_commands_say_what_they_leave_out(tmp_path, command):
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    (tmp_path / "in" / "a.csv").write_text("task,worker,label\nt,w,x\nt,v,x\n", "utf-8")
+    place = ("--ledger" if command == "nightly" else "--output", tmp_path / "new")
+    run = run_command(command, tmp_path / "in", *place, "--json")
+    assert (run.code, run.err) == (0, f"crowdbeam: 1 folder in {tmp_path / 'in'} is left out: sub.\n")

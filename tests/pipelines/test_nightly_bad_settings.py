@@ -35,7 +35,7 @@ def content_of(folder):
 
 NIGHTLY = [
     (("nowhere.csv", "+"), "INPUT 'nowhere.csv' names no file. Check the path"),
-    (("{}/empty.csv", "+"), "There is nothing to read: "),
+    (("", "+"), "INPUT '' is empty. Give a file, a folder or a glob."),
     (("{}/nothing", "+"), "names no file"),
     (("{}/other.csv", "+"), "has no column 'worker'; it has 'task', 'person', 'label'."),
     (("{}/labels.csv", "--ledger", "{}/labels.csv"), "labels.csv is a file; give a folder."),
@@ -132,10 +132,10 @@ def test_bad_settings_are_refused_with_a_sentence_and_nothing_is_written(
     assert content_of(folder) == before
 
 
-def test_a_night_without_a_label_is_an_error_in_a_new_ledger_and_nothing_new_in_one(folder, tmp_path):
+def test_a_night_of_empty_files_is_nothing_new_and_makes_no_ledger(folder, tmp_path):
     (tmp_path / "empty.csv").touch()
     done = run_command("nightly", tmp_path / "empty.csv", "--ledger", tmp_path / "ledger")
-    assert done.code == 2
+    assert done.code == 0
     assert not (tmp_path / "ledger").exists()
     assert run_command("nightly", folder / "labels.csv", "--ledger", tmp_path / "ledger").code == 0
     done = run_command("nightly", tmp_path / "empty.csv", "--ledger", tmp_path / "ledger", "--fail-if", "no-new-labels")

@@ -1,5 +1,6 @@
 """docs/nightly.md says what the code does: options, files, fields, reasons, codes, and examples that are run."""
 
+import json
 import re
 import shlex
 from dataclasses import fields
@@ -107,7 +108,7 @@ def test_every_option_is_on_the_page_with_its_default(command, heading):
 def shown(default):
     if isinstance(default, bool):
         return "yes" if default else "no"
-    return str(default) if default not in ("", []) else "none"
+    return str(default) if default not in ("", [], None) else "none"
 
 
 def test_every_action_is_on_the_page():
@@ -129,6 +130,13 @@ def test_every_reason_is_on_this_page_or_on_that_of_the_run_folder():
     assert listed_after("| reason | meaning | what to do |") == [LATE]
     others = table_after("## Reasons of rejects", (DOCS / "run-folder.md").read_text("utf-8"))
     assert {names_in(row[0])[0] for row in others} == REASONS
+
+
+def test_every_key_of_json_is_on_the_page_and_is_there_when_nothing_is_new(ledger, tmp_path):
+    write_nights(tmp_path)
+    told = json.loads(run_command("nightly", tmp_path / "monday.csv", "--ledger", ledger, "--json").out)
+    assert listed_after("## What --json prints") == list(told)
+    assert told["held"] is False
 
 
 def test_every_file_of_a_ledger_is_on_the_page(ledger):

@@ -41,6 +41,7 @@ def folder(tmp_path_factory):
         (("+", "--block", "0"), "--block is 0; it takes a number from 1 to 1e+06."),
         (("+", "--bootstrap", "{}/labels"), "labels"),
         (("+", "--emit-if", "2"), "--emit-if is 2; it takes a number from 0 to 1."),
+        (("+", "--task-ttl", "30"), "--task-ttl is '30', which has no unit; write one of 30s, 30m, 30h, 30d."),
         (("+", "--file-every", "0"), "--file-every is 0; it takes a number from 0.1 to 86400."),
         (("+", "--task-ttl", "-1d"), "--task-ttl is '-1d'; it takes a time such as 30s, 15m, 12h or 7d."),
         (("+", "--late", "drop"), "--late is 'drop'; it takes reject, reopen."),

@@ -1,5 +1,6 @@
 """What would harm a ledger or a warehouse is refused before anything runs, and damage is told in a sentence."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -68,6 +69,24 @@ def test_a_ledger_is_not_exported_into_itself(ledger):
     assert "lies in the ledger" in ledger_command("export", ledger, "--output", ledger / "run", code=2).err
 
 
+@pytest.mark.parametrize(
+    "place", ["duckdb:run.duckdb", "postgresql://me:secret@localhost/crowd", "iceberg://lake/crowd"]
+)
+def test_a_warehouse_is_no_folder(ledger, night, tmp_path, monkeypatch, place):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for words in (
+        ("aggregate", night, "--output", place),
+        ("ledger", "export", ledger, "--output", place),
+        ("nightly", night, "--ledger", place),
+        ("ledger", "show", place),
+    ):
+        run = run_command(*words)
+        assert (run.code, f"{place.partition(':')[0]}:… is a warehouse. " in run.err) == (2, True), run.err
+        assert "secret" not in run.err
+    assert list((tmp_path / "here").iterdir()) == []
+
+
 def test_files_of_the_system_are_no_harm_and_others_are_named(ledger, night):
     (ledger / ".DS_Store").write_text("")
     (ledger / "lost+found").mkdir()
@@ -133,6 +152,30 @@ def test_a_damaged_version_can_be_gone_back_from(ledger, night, tmp_path, damage
     told = nightly(ledger, [tmp_path / "3.csv"], "--output", f"duckdb:{tmp_path / 'crowd.duckdb'}")
     assert told["ledger_version"] == 5
     assert set(warehouse_rows(tmp_path / "crowd.duckdb", "scores", "task")) == {"t", "u", "v"}
+
+
+@pytest.mark.parametrize("current", ["", "0\n", "three\n", "7\n"])
+def test_a_pointer_that_names_no_version_is_told_and_can_be_gone_back_from(ledger, night, tmp_path, current):
+    state = state_of(ledger)
+    (ledger / "CURRENT").write_text(current)
+    before = bytes_of(ledger)
+    way_out = f"Go back to a version that is kept (1, 2): crowdbeam ledger rollback {ledger} --to N."
+    for run in (ledger_command("verify", ledger, code=1), nightly(ledger, [night], code=1)):
+        assert way_out in run.err
+    shown = run_command("ledger", "show", ledger)
+    assert (shown.code, way_out in shown.err, "Versions that are kept" in shown.out) == (1, True, True)
+    assert "Version 7" not in shown.out
+    assert bytes_of(ledger) == before
+    assert ledger_command("rollback", ledger, "--to", "2")["version"] == (8 if current == "7\n" else 3)
+    assert state_of(ledger) == state
+    assert ledger_command("verify", ledger)["sound"]
+
+
+def test_show_lists_the_versions_to_go_back_to_when_the_last_is_damaged(ledger):
+    (ledger / "versions" / "000002.json").write_text("{")
+    shown = ledger_command("show", ledger, code=1)
+    assert [one["number"] for one in json.loads(shown.out)["versions"]] == [1]
+    assert "Go back to another version" in shown.err
 
 
 def test_all_of_a_night_is_on_the_disk_before_it_holds(ledger, tmp_path, monkeypatch):

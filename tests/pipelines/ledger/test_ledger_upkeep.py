@@ -92,6 +92,7 @@ def test_after_a_rollback_warehouses_get_a_whole_run(ledger, nights, made, tmp_p
         (("--to", "5"), 2, "Version 5 is not earlier than 5"),
         (("--to", "9"), 2, "has no version 9; it has 1, 2, 3, 4, 5"),
         ((), 2, "rollback needs --to"),
+        (("--to", "0"), 2, "--to is 0, but versions begin at 1. To begin from nothing give another --ledger"),
         (("--to", "1", "--keep-versions", "0"), 2, "--keep-versions is 0"),
     ],
 )
@@ -220,7 +221,7 @@ def test_a_version_file_that_is_damaged_is_told(ledger):
     run = ledger_command("verify", ledger, code=1)
     assert str(path) in run.err
     (ledger / "CURRENT").write_text("seven\n")
-    assert "CURRENT cannot be read" in ledger_command("show", ledger, code=1).err
+    assert "CURRENT holds no number" in ledger_command("show", ledger, code=1).err
 
 
 @pytest.mark.parametrize("command", ["show", "verify", "compact"])

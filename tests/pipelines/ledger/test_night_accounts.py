@@ -3,8 +3,9 @@
 import json
 
 import pytest
+from command_line import run_command
 from kill_farm import KillFarm
-from nights import nightly, write_events
+from nights import bytes_of, nightly, write_events
 
 from pipelines import cli
 from pipelines.ledger.folder import LedgerFolder
@@ -66,7 +67,8 @@ def test_the_manifest_tells_what_was_asked_for(labels, tmp_path):
     ("content", "code"),
     [
         (LABELS + "b,v,x,1,\n", 0),  # repeats only
-        ("task,worker,label,time,op\n", 0),  # nothing at all
+        ("task,worker,label,time,op\n", 3),  # nothing at all
+        ("task,worker,label,time,op\nb,v,,2,delete\n", 0),  # a withdrawal
         ("task,worker,label,time,op\nb,,x,1,\n", 3),  # rejects only
     ],
 )
@@ -74,6 +76,42 @@ def test_exit_code_3_is_for_labels_of_which_none_is_usable(labels, tmp_path, con
     nightly(tmp_path / "ledger", [labels])
     (tmp_path / "next.csv").write_text(content)
     nightly(tmp_path / "ledger", [tmp_path / "next.csv"], code=code)
+    assert LedgerFolder(str(tmp_path / "ledger")).existing_number() == (1 if code else 2)
+
+
+def test_a_night_without_a_usable_label_can_be_run_again_with_the_right_options(labels, tmp_path):
+    nightly(tmp_path / "ledger", [labels])
+    before = bytes_of(tmp_path / "ledger")
+    (tmp_path / "next.csv").write_text("task,worker,label,who\nd,,x,w\ne,,x,v\n")
+    wrong = run_command("nightly", tmp_path / "next.csv", "--ledger", tmp_path / "ledger")
+    assert wrong.code == 3
+    assert wrong.err == (
+        "crowdbeam: There was no usable label among 2: 2 missing-worker. "
+        "The ledger is as it was; the night can be run again.\n"
+    )
+    assert "missing-worker  2" in wrong.out
+    assert bytes_of(tmp_path / "ledger") == before
+    right = nightly(tmp_path / "ledger", [tmp_path / "next.csv"], "--columns", "worker=who")
+    assert (right["counts"]["labels_used"], right["ledger_version"]) == (2, 2)
+
+
+def test_a_first_night_of_empty_files_finds_nothing_new_and_makes_no_ledger(labels, tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    words = ("nightly", tmp_path / "empty.csv", "--ledger", tmp_path / "ledger", "--output", tmp_path / "answers")
+    run = run_command(*words)
+    assert (run.code, run.err, "The inputs hold no data. No ledger was made." in run.out) == (0, "", True)
+    gated = run_command(*words, "--json", "--fail-if", "no-new-labels")
+    assert (gated.code, json.loads(gated.out)["ledger_version"]) == (20, 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "labels.csv"]
+    assert nightly(tmp_path / "ledger", [labels, tmp_path / "empty.csv"])["ledger_version"] == 1
+
+
+def test_gold_does_not_make_labels_known_of_which_none_is_usable(labels, tmp_path):
+    (tmp_path / "gold.csv").write_text("task,label\nb,y\n")
+    options = ("--gold", tmp_path / "gold.csv", "--classes", "p,y")
+    (tmp_path / "next.csv").write_text("task,worker,label\nd,w,x\n")
+    nightly(tmp_path / "ledger", [tmp_path / "next.csv"], *options, code=3)
+    assert not (tmp_path / "ledger").exists()
 
 
 def test_a_night_that_is_tried_again_has_the_id_of_the_first_try(tmp_path):

@@ -3,7 +3,12 @@
 import json
 
 import pytest
+from command_line import run_command
 from nights import BEGIN_US, bytes_of, nightly, run_of, warehouse_rows, write_events
+
+from pipelines import lineage
+from pipelines.errors import RunError
+from pipelines.sinks.run_folders import FolderWarehouse
 
 WORKERS = [f"w{number}" for number in range(5)]
 FIRST = [(f"t{task}", worker, "ab"[task % 2], BEGIN_US) for task in range(30) for worker in WORKERS]
@@ -84,6 +89,33 @@ def test_a_night_that_is_known_trips_no_new_labels_unless_a_warehouse_lacked_it(
     assert set(warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))) == {1, 2}
     again = nightly(ledger, [night], *gate, *outputs(tmp_path), code=20)
     assert (again["held"], again["ledger_version"]) == (False, 2)
+
+
+def test_an_event_that_could_not_be_written_is_written_by_the_next_run(ledger, tmp_path, monkeypatch):
+    night, event = write_events(tmp_path / "night.csv", QUIET), tmp_path / "event.json"
+    words = ("nightly", night, "--ledger", ledger, "--lineage", event, "--fail-if", "no-new-labels", *outputs(tmp_path))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    def away(*_):
+        raise RunError("It is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lineage, "write_file", full)
+        patch.setattr(FolderWarehouse, "load", away)
+        run = run_command(*words)
+    assert run.code == 1
+    for sentence in (
+        "1 of 2 outputs could not be loaded",
+        "It is away.",
+        "No space left",
+        "The next run of the night writes it.",
+    ):
+        assert sentence in run.err
+    assert run_command(*words).code == 0
+    assert json.loads(event.read_text("utf-8"))["run"]["facets"]["crowdbeam_run"]["counts"]["labels_read"] == len(QUIET)
+    assert run_command(*words).code == 20
 
 
 def test_lineage_tells_inputs_and_warehouses(ledger, tmp_path):

@@ -5,12 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from command_line import run_command
 from kill_farm import ROOT
 from nights import bytes_of, crowd_nights, ledger_command, nightly, state_of, warehouse_rows, write_events, write_nights
 
+from pipelines import batch
+from pipelines import nightly as nightly_road
+from pipelines.inputs import checksum_of
 from pipelines.ledger.folder import LedgerFolder
 
 
@@ -92,8 +96,27 @@ def test_a_night_that_fails_leaves_the_ledger_as_it_was(nights, tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(LedgerFolder, "publish", full)
-        nightly(tmp_path / "ledger", nights[1], code=1)
+        run = nightly(tmp_path / "ledger", nights[1], code=1)
+    assert "The disk of the ledger is full; make room on it" in run.err
     assert bytes_of(tmp_path / "ledger") == before
+
+
+@pytest.mark.parametrize("command", ["nightly", "aggregate"])
+@pytest.mark.parametrize("rewritten", [lambda text: text + "x,ann,a,1,\n", lambda text: text[::-1]])
+def test_a_file_that_changes_while_it_is_read_ends_the_run(nights, tmp_path, monkeypatch, command, rewritten):
+    night = Path(nights[0][0])
+
+    def summed(path):
+        found = checksum_of(path)
+        night.write_text(rewritten(night.read_text("utf-8")), "utf-8")
+        return found
+
+    place = ("--ledger" if command == "nightly" else "--output", tmp_path / "new")
+    monkeypatch.setattr({"nightly": nightly_road, "aggregate": batch}[command], "checksum_of", summed)
+    run = run_command(command, night, *place)
+    assert (run.code, f"{night} changed while it was read. Write a file under another name" in run.err) == (1, True)
+    assert not (tmp_path / "new" / "CURRENT").exists()
+    assert not (tmp_path / "new" / "manifest.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -104,6 +127,7 @@ def test_a_night_that_fails_leaves_the_ledger_as_it_was(nights, tmp_path, monkey
         (("--keep-versions", "0"), "--keep-versions is 0"),
         (("--time-unit", "weeks"), "--time-unit is 'weeks'"),
         (("--task-ttl", "-3h"), "--task-ttl"),
+        (("--task-ttl", "30"), "--task-ttl is '30', which has no unit; write one of 30s, 30m, 30h, 30d."),
         (("--method", "majority"), "--method is no option of crowdbeam nightly"),
         (("--fail-if", "nothing"), "which is no gate"),
         (("--output", "mysql://x/y"), "which is not known"),
@@ -131,7 +155,7 @@ def test_a_night_without_a_usable_label_has_an_exit_code_of_its_own_and_one_of_w
     gone = nightly(tmp_path / "ledger", [write_events(tmp_path / "3.csv", [("t", "ann", None, 2)])])
     assert (gone["counts"]["labels_used"], gone["counts"]["labels_withdrawn"]) == (0, 1)
     again = nightly(tmp_path / "ledger", [write_events(tmp_path / "4.csv", rows[::-1])])  # older, and repeated
-    assert (again["counts"]["labels_repeated"], again["ledger_version"]) == (2, 4)
+    assert (again["counts"]["labels_repeated"], again["ledger_version"]) == (2, 3)
 
 
 def test_a_withdrawal_of_nothing_and_a_label_given_again_are_counted_and_tell_nothing_new(tmp_path):
