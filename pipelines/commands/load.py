@@ -84,6 +84,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     warehouses = warehouses_of(args.to, "--to")
     for one in warehouses:
         one.check()
+        _refuse_others(one, loaded)
         _refuse_gap(one, loaded)
     loadings = [_load(one, loaded) for one in warehouses]
     if args.json:
@@ -94,6 +95,19 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     if failures:
         raise RunError(" ".join(failures))
     return 0
+
+
+def _refuse_others(warehouse: "Warehouse", run: "LoadedRun") -> None:
+    """Runs of a ledger and others would take turns in overwriting each other's answers."""
+    from pipelines.sinks.warehouse import other_runs
+
+    others = other_runs(warehouse.ledgers(), run.ledger)
+    if others and (run.ledger or warehouse.has_state):
+        whose = f"ledger {run.ledger}" if run.ledger else "no ledger"
+        raise InvalidSettingError(
+            f"{warehouse} {others}, and {run.path} is a run of {whose}: it would overwrite their answers. "
+            "Give it a place of its own."
+        )
 
 
 def _refuse_gap(warehouse: "Warehouse", run: "LoadedRun") -> None:

@@ -24,7 +24,7 @@ from pipelines.sinks.bigquery_loading import Loading, parameters, parameters_of
 from pipelines.sinks.bigquery_tables import columns_of, place_of, there_sql
 from pipelines.sinks.loads import RUNS, TABLES, table_doc
 from pipelines.sinks.read_through import ReadThrough
-from pipelines.sinks.warehouse import LastRun, LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others
 
 _CHECK_S = 30.0
 _LOAD_AGAIN = "Load it again: a run is loaded wholly or not at all, and never twice."
@@ -61,6 +61,11 @@ class BigQueryWarehouse:
         """Nothing: it is no file."""
         return ""
 
+    @property
+    def has_state(self) -> bool:
+        """Loads change the tables of the current state."""
+        return True
+
     def check(self) -> None:
         """Makes what is missing of the dataset, the tables and their columns."""
         with self._told("cannot be used", InvalidSettingError), self._client() as client:
@@ -84,11 +89,10 @@ class BigQueryWarehouse:
             return LastRun(int(found[0][0]), found[0][1]) if found else LastRun()
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
-        sql = f"SELECT DISTINCT ledger FROM {self.place(RUNS)} WHERE ledger != ''"  # noqa: S608 - ours, quoted
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
         with self._told("does not tell which runs it holds", RunError), self._client() as client:
             try:
-                return frozenset(row[0] for row in client.query(sql).result())
+                return self._ledgers(client)
             except NotFound:
                 return frozenset()
 
@@ -97,6 +101,7 @@ class BigQueryWarehouse:
         loads = ReadThrough.of(run)
         with self._told(f"did not take run {run.run_id}", RunError, _LOAD_AGAIN), self._client() as client:
             try:
+                refuse_others(self, self._ledgers(client), run)
                 there = self.holds(client, run)
             except NotFound:
                 self._make_tables(client)
@@ -122,6 +127,10 @@ class BigQueryWarehouse:
         """Whether the run, or a later one of its ledger, was loaded."""
         sql = there_sql(self.place(RUNS))
         return bool(list(client.query(sql, job_config=parameters_of(run)).result()))
+
+    def _ledgers(self, client: bigquery.Client) -> frozenset[str]:
+        sql = f"SELECT DISTINCT ledger FROM {self.place(RUNS)}"  # noqa: S608 - ours, quoted
+        return frozenset(row[0] for row in client.query(sql).result())
 
     def _make_tables(self, client: bigquery.Client) -> None:
         try:

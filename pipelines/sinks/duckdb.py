@@ -28,7 +28,7 @@ from pipelines.sinks.loads import (
     table_schema,
 )
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others
 
 PATIENCE_S = 60.0
 SCHEMA = "main"
@@ -68,6 +68,11 @@ class DuckDbWarehouse:
         """The file."""
         return self.path
 
+    @property
+    def has_state(self) -> bool:
+        """Loads change the tables of the current state."""
+        return True
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         folder = os.path.dirname(os.path.abspath(self.path))
@@ -85,7 +90,7 @@ class DuckDbWarehouse:
         return self._told_by_runs(lambda runs: runs.last(ledger), LastRun())
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
         return self._told_by_runs(RunsTable.ledgers, frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
@@ -133,6 +138,7 @@ class DuckDbWarehouse:
 
     def _load(self, connection: Any, tables: LoadTables) -> Mapping[str, int]:
         self._make_tables(connection)
+        refuse_others(self, self._runs(connection).ledgers(), tables.run)
         if self._runs(connection).holds(tables.run):
             return {}
         stayed = {}

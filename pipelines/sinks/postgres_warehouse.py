@@ -25,7 +25,7 @@ from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
 from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, waiting
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others
 
 _KEYS = {**CURRENT, RUNS: ("run_id",)}
 _LOCK = 0x63726F77  # "crow": with the schema's name, one loader at a time
@@ -59,6 +59,11 @@ class PostgresWarehouse:
         """Nothing: it is no file."""
         return ""
 
+    @property
+    def has_state(self) -> bool:
+        """Loads change the tables of the current state."""
+        return True
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         pg = psycopg()
@@ -82,7 +87,7 @@ class PostgresWarehouse:
         return self._told_by_runs(lambda runs: runs.last(ledger), LastRun())
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
         return self._told_by_runs(RunsTable.ledgers, frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
@@ -117,19 +122,25 @@ class PostgresWarehouse:
         with connection.cursor() as cursor:
             with connection.transaction():
                 self._make_tables(cursor)
-            if self._runs(cursor).holds(tables.run):
+            if self._is_there(cursor, tables.run):
                 return {}
             for name in schemas.TABLES:
                 _copy(cursor, name, tables)
             with connection.transaction():
                 cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
-                if self._runs(cursor).holds(tables.run):
+                if self._is_there(cursor, tables.run):
                     return {}
                 stayed = {name: self._replace(cursor, name, whole=tables.replaces(name)) for name in CURRENT}
                 for name, made_of in APPENDED.items():
                     self._insert(cursor, name, made_of)
                 self._insert_run(cursor, tables)
         return rows_written(tables, stayed)
+
+    def _is_there(self, cursor: Any, run: LoadedRun) -> bool:
+        """Whether the run was loaded; raises `RunError` when it cannot be, beside others."""
+        runs = self._runs(cursor)
+        refuse_others(self, runs.ledgers(), run)
+        return runs.holds(run)
 
     def _make_tables(self, cursor: Any) -> None:
         """Makes the schema, the tables and the columns that are missing; what is there stays as it is."""

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from pipelines.errors import RunError
+
 
 @dataclass(frozen=True)
 class LoadedRun:
@@ -55,6 +57,10 @@ class Warehouse(Protocol):
     def local_path(self) -> str:
         """The file or folder that it is, which may be on this machine; empty: it is none."""
 
+    @property
+    def has_state(self) -> bool:
+        """Whether loads change a current state: it is then of one ledger, or of runs of none."""
+
     def check(self) -> None:
         """Raises `InvalidSettingError` when the warehouse cannot be reached or used; makes what is missing."""
 
@@ -62,14 +68,36 @@ class Warehouse(Protocol):
         """The last run of a ledger that was loaded: of its highest version."""
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded.
+
+        A warehouse without a current state tells no runs of none.
+        """
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there.
 
         A run of a ledger that is not newer than its last version is there already.
-        Raises `RunError` when it could not be loaded: nothing has changed then, or the next load completes it.
+        Raises `RunError` when it could not be loaded: nothing has changed then, or the next load completes it. So it
+        does when the current state is of another ledger than the run, which it looks at in the same transaction.
         """
 
     def __str__(self) -> str:
         """The address, without anything secret."""
+
+
+def other_runs(ledgers: frozenset[str], ledger: str | None) -> str:
+    """What keeps runs of `ledger` out of a place that holds those of `ledgers`; empty: nothing. None: a new ledger.
+
+    >>> other_runs(frozenset({""}), "a")
+    'holds runs of no ledger'
+    """
+    others = ledgers - {ledger}
+    if others == {""}:
+        return "holds runs of no ledger"
+    return f"holds the runs of {'another' if ledger != '' else 'a'} ledger" if others else ""
+
+
+def refuse_others(place: object, ledgers: frozenset[str], run: LoadedRun) -> None:
+    """Raises `RunError` when the current state at `place` is of others than the ledger of `run`, and not its own."""
+    if others := other_runs(ledgers, run.ledger):
+        raise RunError(f"{place} {others}, whose answers run {run.run_id} would overwrite; give it a place of its own.")

@@ -86,13 +86,13 @@ def _load_into(dsn, schema, folder):
 
 def test_nul_and_long_ids_are_stored_as_the_stream_stores_them(place, warehouse, tmp_path):
     long = "x" * 30_000
-    run = write_run(tmp_path / "run", "r", scores=[[score(one, label=one) for one in (*HARD_IDS, long)]])
+    run = write_run(tmp_path / "run", "r", 1, scores=[[score(one, label=one) for one in (*HARD_IDS, long)]])
     warehouse.load(run)
     found = {row["task"] for row in place.rows("scores")}
     assert {one.replace("\x00", "\ufffd") for one in HARD_IDS} < found
     (cut,) = found - {one.replace("\x00", "\ufffd") for one in HARD_IDS}
     assert len(cut) == 1900 + 1 + 64
-    again = write_run(tmp_path / "again", "s", 1, whole=False, scores=[[score(long, "no")]])
+    again = write_run(tmp_path / "again", "s", 2, whole=False, scores=[[score(long, "no")]])
     warehouse.load(again)
     assert {row["task"]: row["label"] for row in place.rows("scores")}[cut] == "no"
     assert len(place.rows("scores")) == len(HARD_IDS) + 1
