@@ -113,10 +113,15 @@ def _refuse_others(warehouse: "Warehouse", run: "LoadedRun") -> None:
 def _refuse_gap(warehouse: "Warehouse", run: "LoadedRun") -> None:
     """A run that holds what changed is of use only where the run before it was loaded last."""
     from pipelines.sinks.loads import runs_before
+    from pipelines.sinks.warehouse import FILL_AGAIN
 
     if run.whole:
         return
     last, before = warehouse.last_run(run.ledger), runs_before(run.path)
+    if last.torn:
+        raise InvalidSettingError(
+            f"A table of the current state of {warehouse} was dropped, and {run.path} holds what changed. {FILL_AGAIN}"
+        )
     if last.version >= run.version or last.run_id in before:
         return
     holds = f"{warehouse} holds version {last.version} of ledger {run.ledger}, and {run.path} what changed"

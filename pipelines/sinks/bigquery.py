@@ -8,7 +8,7 @@ it refuses a run that is there. Staging tables are dropped then, or expire after
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,7 +22,7 @@ from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError, firs
 from pipelines.sinks.bigquery_jobs import JobFailedError
 from pipelines.sinks.bigquery_loading import Loading, parameters, parameters_of
 from pipelines.sinks.bigquery_tables import columns_of, place_of, there_sql
-from pipelines.sinks.loads import RUNS, TABLES, table_doc
+from pipelines.sinks.loads import CURRENT, RUNS, TABLES, table_doc
 from pipelines.sinks.read_through import ReadThrough
 from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others
 
@@ -139,6 +139,7 @@ class BigQueryWarehouse:
             made = bigquery.Dataset(f"{self.project}.{self.dataset}")
             made.location = self.location or None
             client.create_dataset(made, exists_ok=True)
+        self._refuse_torn(client)
         for name in TABLES:
             wanted = columns_of(name)
             table = bigquery.Table(f"{self.project}.{self.dataset}.{name}", wanted)
@@ -150,6 +151,19 @@ class BigQueryWarehouse:
             if missing:
                 found.schema = [*found.schema, *map(_nullable, missing)]
                 client.update_table(found, ["schema"])
+
+    def _refuse_torn(self, client: bigquery.Client) -> None:
+        """A table of the current state that was dropped after runs were loaded would be made anew, empty."""
+        for name in CURRENT:
+            with suppress(NotFound):
+                client.get_table(f"{self.project}.{self.dataset}.{name}")
+                continue
+            with suppress(NotFound):  # nothing was loaded
+                if self._ledgers(client):
+                    raise InvalidSettingError(
+                        f"The table {self.place(name)} was dropped after runs were loaded. Restore it, as BigQuery can "
+                        f"for some days; or drop all tables of {self.dataset}, and everything is loaded anew."
+                    )
 
     @contextmanager
     def _told(self, failure: str, kind: type[CrowdbeamError], advice: str = "") -> Iterator[None]:

@@ -29,6 +29,7 @@ from pipelines.sinks.iceberg_commits import append, exchange, replace
 from pipelines.sinks.iceberg_runs import (
     LAST_VERSION,
     LOADING,
+    REFILL,
     RUN_ID,
     announced,
     bears,
@@ -37,10 +38,10 @@ from pipelines.sinks.iceberg_runs import (
     ledgers_in,
     run_at,
 )
-from pipelines.sinks.iceberg_tables import identifier_of, make_tables, opened, secrets_of, table_of, told
+from pipelines.sinks.iceberg_tables import identifier_of, lacking, make_tables, opened, secrets_of, table_of, told
 from pipelines.sinks.loads import APPENDED, CURRENT, RUNS, LoadTables, loaded_run_of, table_schema
 from pipelines.sinks.read_through import ReadThrough
-from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_torn
 from pipelines.sources.storage import is_local
 
 VERSION, LEDGER = "crowdbeam.version", "crowdbeam.ledger"
@@ -96,7 +97,8 @@ class IcebergWarehouse:
                 return LastRun()
             runs = table_of(catalog, self.namespace, RUNS)
             version = last_version(runs, ledger)
-            return LastRun(version, run_at(runs, ledger, version)) if version else LastRun()
+            torn = bool(lacking(catalog, self.namespace))
+            return LastRun(version, run_at(runs, ledger, version), torn) if version else LastRun(torn=torn)
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
@@ -117,7 +119,7 @@ class IcebergWarehouse:
                 advice="Load it again: what is there already is not written twice.",
             ),
         ):
-            if not catalog.table_exists(identifier_of(self.namespace, RUNS)):
+            if any(not catalog.table_exists(identifier_of(self.namespace, name)) for name in (*CURRENT, RUNS)):
                 make_tables(catalog, self.namespace)
             return _Loading(self, catalog).load(loads)
 
@@ -138,8 +140,11 @@ class _Loading:
         for attempt in range(TRIES):
             runs = table_of(self.catalog, self.warehouse.namespace, RUNS)
             refuse_others(self.warehouse, ledgers_in(runs), loads.run)
-            if holds(runs, loads.run):
-                return {}
+            there, gone = holds(runs, loads.run), lacking(self.catalog, self.warehouse.namespace)
+            last = LastRun(run_id=runs.properties.get(RUN_ID, ""))
+            refuse_torn(self.warehouse, gone, loads.run, last, there=there)
+            if there:
+                return {name: self._commit(name, loads.run, _current_step(name, loads)) for name in gone}
             begun = announced(runs)
             is_ours = begun is not None and begun.run_id == loads.run.run_id
             if begun is not None and not is_ours and self._complete(begun, loads.run):
@@ -212,6 +217,8 @@ def _current_step(name: str, loads: LoadTables) -> _Step:
 
     def step(table: Table, change: Transaction) -> int:
         if loads.replaces(name):
+            if REFILL in table.properties:
+                change.remove_properties(REFILL)
             return replace(table, change, loads.upserts(name), schema, marks)
         keys = [part.select(key) for part in loads.upserts(name)]
         gone = pa.concat_tables([*keys, *loads.removals(name), schema.empty_table().select(key)])

@@ -9,6 +9,7 @@ from pyiceberg.table import Table
 from pipelines.sinks.warehouse import LoadedRun
 
 RUN_ID = "crowdbeam.run-id"
+REFILL = "crowdbeam.refill"  # of a table that was made after runs were loaded, and does not hold their state yet
 LOADING = "crowdbeam.loading"
 LAST_VERSION = "crowdbeam.last-version."  # and the ledger's id
 

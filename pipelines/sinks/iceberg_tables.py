@@ -15,7 +15,8 @@ from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.errors import CrowdbeamError, InvalidSettingError, first_line
-from pipelines.sinks.loads import TABLES, table_doc, table_schema
+from pipelines.sinks.iceberg_runs import REFILL
+from pipelines.sinks.loads import CURRENT, RUNS, TABLES, table_doc, table_schema
 
 _CLIENT_ERRORS = (
     *(one for one in vars(exceptions).values() if isinstance(one, type) and issubclass(one, Exception)),
@@ -94,6 +95,13 @@ def table_of(catalog: Catalog, namespace: str, name: str) -> Table:
     return table
 
 
+def lacking(catalog: Catalog, namespace: str) -> list[str]:
+    """The tables of the current state that are missing, or were made after runs were loaded and not filled since."""
+    found = {name: identifier_of(namespace, name) for name in CURRENT}
+    there = {name for name, one in found.items() if catalog.table_exists(one)}
+    return [n for n, one in found.items() if n not in there or REFILL in catalog.load_table(one).properties]
+
+
 def make_tables(catalog: Catalog, namespace: str) -> None:
     """Makes the namespace and its tables when they are missing, and adds columns that a table lacks."""
     if not catalog.namespace_exists(namespace):
@@ -104,7 +112,8 @@ def make_tables(catalog: Catalog, namespace: str) -> None:
         try:
             table = catalog.load_table(identifier)
         except NoSuchTableError:
-            table = _made(catalog, identifier, name, wanted)
+            again = name in CURRENT and _has_rows(catalog, identifier_of(namespace, RUNS))
+            table = _made(catalog, identifier, name, wanted, {REFILL: "true"} if again else {})
         there = set(table.schema().column_names)
         missing = [field.with_nullable(True) for field in wanted if field.name not in there]
         if missing:
@@ -112,8 +121,15 @@ def make_tables(catalog: Catalog, namespace: str) -> None:
                 update.union_by_name(pa.schema(missing))
 
 
-def _made(catalog: Catalog, identifier: tuple[str, ...], name: str, schema: pa.Schema) -> Table:
+def _has_rows(catalog: Catalog, identifier: tuple[str, ...]) -> bool:
+    return catalog.table_exists(identifier) and catalog.load_table(identifier).scan().count() > 0
+
+
+def _made(
+    catalog: Catalog, identifier: tuple[str, ...], name: str, schema: pa.Schema, also: Mapping[str, str]
+) -> Table:
     try:
-        return catalog.create_table(identifier, schema, properties={**_MADE_WITH, "comment": table_doc(name)})
+        properties = {**_MADE_WITH, "comment": table_doc(name), **also}
+        return catalog.create_table(identifier, schema, properties=properties)
     except TableAlreadyExistsError:
         return catalog.load_table(identifier)

@@ -25,7 +25,7 @@ from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
 from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, waiting
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_torn
 
 _KEYS = {**CURRENT, RUNS: ("run_id",)}
 _LOCK = 0x63726F77  # "crow": with the schema's name, one loader at a time
@@ -84,11 +84,11 @@ class PostgresWarehouse:
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded: of its highest version."""
-        return self._told_by_runs(lambda runs: runs.last(ledger), LastRun())
+        return self._told_by_runs(lambda runs, torn: runs.last(ledger)._replace(torn=torn), LastRun())
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
-        return self._told_by_runs(RunsTable.ledgers, frozenset())
+        return self._told_by_runs(lambda runs, _: runs.ledgers(), frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
@@ -104,12 +104,14 @@ class PostgresWarehouse:
                 "wholly or not at all, and never twice."
             ) from error
 
-    def _told_by_runs(self, question: Callable[[RunsTable], _Found], nothing: _Found) -> _Found:
-        """What the table of runs answers; `nothing` when there is no such table."""
+    def _told_by_runs(self, question: Callable[[RunsTable, bool], _Found], nothing: _Found) -> _Found:
+        """What the table of runs answers, told whether a table is gone; `nothing` when there is no such table."""
         pg = psycopg()
         try:
             with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
-                return question(self._runs(cursor)) if columns_there(cursor, self.schema, RUNS) else nothing
+                if not columns_there(cursor, self.schema, RUNS):
+                    return nothing
+                return question(self._runs(cursor), bool(self._gone(cursor)))
         except pg.Error as error:
             raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
 
@@ -130,37 +132,59 @@ class PostgresWarehouse:
                 cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
                 if self._is_there(cursor, tables.run):
                     return {}
+                refilled = self._runs(cursor).holds(tables.run)
+                for name in self._gone(cursor):
+                    self._make_table(cursor, name)
                 stayed = {name: self._replace(cursor, name, whole=tables.replaces(name)) for name in CURRENT}
+                if refilled:
+                    return stayed
                 for name, made_of in APPENDED.items():
                     self._insert(cursor, name, made_of)
                 self._insert_run(cursor, tables)
         return rows_written(tables, stayed)
 
     def _is_there(self, cursor: Any, run: LoadedRun) -> bool:
-        """Whether the run was loaded; raises `RunError` when it cannot be, beside others."""
-        runs = self._runs(cursor)
+        """Whether there is nothing to do for the run; raises `RunError` when it cannot be loaded to what is there."""
+        runs, gone = self._runs(cursor), self._gone(cursor)
         refuse_others(self, runs.ledgers(), run)
-        return runs.holds(run)
+        there = runs.holds(run)
+        refuse_torn(self, gone, run, runs.last(run.ledger), there=there)
+        return there and not gone
+
+    def _gone(self, cursor: Any) -> list[str]:
+        """Tables of the current state that were dropped after runs were loaded."""
+        if not columns_there(cursor, self.schema, RUNS) or not self._runs(cursor).ledgers():
+            return []
+        return [name for name in CURRENT if not columns_there(cursor, self.schema, name)]
 
     def _make_tables(self, cursor: Any) -> None:
-        """Makes the schema, the tables and the columns that are missing; what is there stays as it is."""
+        """Makes the schema, the tables and the columns that are missing; what is there stays as it is.
+
+        A table of the current state that was dropped is made by the load that fills it.
+        """
         make_schema(cursor, self.schema)
+        gone = self._gone(cursor)
         for name in TABLES:
-            there = columns_there(cursor, self.schema, name)
-            if there and "run_id" not in there:
-                whose = "of a stream" if "revision" in there or name == "rejects" else "of something else"
-                raise InvalidSettingError(
-                    f"The schema {self.schema} of Postgres holds a table {name} {whose}. "
-                    "Give another schema for what is loaded, with ?schema=NAME."
-                )
-            place, fields, key = place_of(self.schema, name), table_schema(name), _KEYS.get(name, ())
-            kinds, missing = kinds_of(fields, key), [field for field in fields if field.name not in there]
-            made = [] if there else create_statements(place, fields, kinds, key, table_doc(name))
-            for statement in made or extend_statements(place, missing, kinds):
-                cursor.execute(statement)
+            if name not in gone:
+                self._make_table(cursor, name)
+
+    def _make_table(self, cursor: Any, name: str) -> None:
+        there = columns_there(cursor, self.schema, name)
+        if there and "run_id" not in there:
+            whose = "of a stream" if "revision" in there or name == "rejects" else "of something else"
+            raise InvalidSettingError(
+                f"The schema {self.schema} of Postgres holds a table {name} {whose}. "
+                "Give another schema for what is loaded, with ?schema=NAME."
+            )
+        place, fields, key = place_of(self.schema, name), table_schema(name), _KEYS.get(name, ())
+        kinds, missing = kinds_of(fields, key), [field for field in fields if field.name not in there]
+        made = [] if there else create_statements(place, fields, kinds, key, table_doc(name))
+        for statement in made or extend_statements(place, missing, kinds):
+            cursor.execute(statement)
 
     def _check_rights(self, cursor: Any) -> None:
-        for name in TABLES:
+        gone = self._gone(cursor)
+        for name in (one for one in TABLES if one not in gone):
             place = place_of(self.schema, name)
             for right in _RIGHTS:
                 cursor.execute("SELECT current_user, has_table_privilege(%s, %s)", (place, right))

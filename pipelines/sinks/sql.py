@@ -75,7 +75,8 @@ class RunsTable:
 
     def last(self, ledger: str) -> LastRun:
         """The last run of a ledger."""
-        sql = f"SELECT version, run_id FROM {self.place} WHERE ledger = {self.mark} ORDER BY version DESC LIMIT 1"  # noqa: S608 - ours, quoted
+        of_ledger = f"FROM {self.place} WHERE ledger = {self.mark}"
+        sql = f"SELECT version, run_id {of_ledger} ORDER BY version DESC, loaded_at_us DESC LIMIT 1"
         found = self.ask(sql, (ledger,))
         return LastRun(*found[0]) if found else LastRun()
 

@@ -14,11 +14,15 @@ completed by the next one.
 Rows have the columns of their schema, then ``run_id`` and ``version``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from pipelines.errors import RunError
+
+FILL_AGAIN = (
+    "Run crowdbeam nightly, which loads the whole state; without a ledger load the last whole run again, or a new one."
+)
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,14 @@ class LoadedRun:
 
 
 class LastRun(NamedTuple):
-    """The last run of a ledger that a warehouse holds; without any, version 0."""
+    """The last run of a ledger that a warehouse holds; without any, version 0.
+
+    `torn`: a table of the current state was dropped since, so that only the whole state makes it good.
+    """
 
     version: int = 0
     run_id: str = ""
+    torn: bool = False
 
 
 class Warehouse(Protocol):
@@ -76,7 +84,8 @@ class Warehouse(Protocol):
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there.
 
-        A run of a ledger that is not newer than its last version is there already.
+        A run of a ledger that is not newer than its last version is there already. Tables of the current state that
+        were dropped after runs were loaded are made by a whole run alone, also by the last one loaded again.
         Raises `RunError` when it could not be loaded: nothing has changed then, or the next load completes it. So it
         does when the current state is of another ledger than the run, which it looks at in the same transaction.
         """
@@ -101,3 +110,12 @@ def refuse_others(place: object, ledgers: frozenset[str], run: LoadedRun) -> Non
     """Raises `RunError` when the current state at `place` is of others than the ledger of `run`, and not its own."""
     if others := other_runs(ledgers, run.ledger):
         raise RunError(f"{place} {others}, whose answers run {run.run_id} would overwrite; give it a place of its own.")
+
+
+def refuse_torn(place: object, gone: Sequence[str], run: LoadedRun, last: LastRun, *, there: bool) -> None:
+    """Raises `RunError` when the tables `gone` were dropped and `run` is not what they held; `there`: it was loaded."""
+    if gone and (not run.whole or (there and run.run_id != last.run_id)):
+        raise RunError(
+            f"The table {gone[0]} of {place} was dropped after run {last.run_id} was loaded, and run {run.run_id} "
+            f"does not hold all of its rows. {FILL_AGAIN}"
+        )
