@@ -24,7 +24,7 @@ from pipelines.sinks.bigquery_loading import Loading, parameters, parameters_of
 from pipelines.sinks.bigquery_tables import columns_of, place_of, there_sql
 from pipelines.sinks.loads import CURRENT, RUNS, TABLES, table_doc
 from pipelines.sinks.read_through import ReadThrough
-from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange
 
 _CHECK_S = 30.0
 _LOAD_AGAIN = "Load it again: a run is loaded wholly or not at all, and never twice."
@@ -148,6 +148,10 @@ class BigQueryWarehouse:
             _refuse_other_types(self.place(name), found.schema, wanted)
             there = {one.name for one in found.schema}
             missing = [one for one in wanted if one.name not in there]
+            needed = {one.name for one in found.schema if one.mode == "REQUIRED"}
+            refuse_strange(
+                self.place(name), sorted(needed - {one.name for one in wanted}), [one.name for one in missing]
+            )
             if missing:
                 found.schema = [*found.schema, *map(_nullable, missing)]
                 client.update_table(found, ["schema"])

@@ -28,7 +28,7 @@ from pipelines.sinks.loads import (
     table_schema,
 )
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_torn
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange, refuse_torn
 
 PATIENCE_S = 60.0
 SCHEMA = "main"
@@ -189,16 +189,18 @@ class DuckDbWarehouse:
             )
         place, fields = place_of(self.schema, name), table_schema(name)
         kinds, missing = {one.name: _TYPES[one.type] for one in fields}, [f for f in fields if f.name not in names]
+        strange = self._columns_there(connection, name, "is_nullable = 'NO' AND column_default IS NULL")
+        refuse_strange(f"{name} of {self}", sorted(strange - set(fields.names)), [one.name for one in missing])
         key = ("run_id",) if name == RUNS else ()
         made = [] if names else create_statements(place, fields, kinds, key, table_doc(name))
         for statement in made or extend_statements(place, missing, kinds):
             _rows(connection, statement)
 
-    def _columns_there(self, connection: Any, name: str) -> set[str]:
-        """The columns of a table; none when there is no such table."""
+    def _columns_there(self, connection: Any, name: str, which: str = "true") -> set[str]:
+        """The columns of a table, or such of them; none when there is no such table."""
         sql = (
-            "SELECT column_name FROM information_schema.columns WHERE table_catalog = current_database()"
-            " AND table_schema = ? AND table_name = ?"
+            "SELECT column_name FROM information_schema.columns WHERE table_catalog = current_database()"  # noqa: S608 - ours
+            f" AND table_schema = ? AND table_name = ? AND {which}"
         )
         return {row[0] for row in _rows(connection, sql, [self.schema, name])}
 

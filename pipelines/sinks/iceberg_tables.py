@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from pipelines.errors import CrowdbeamError, InvalidSettingError, first_line
 from pipelines.sinks.iceberg_runs import REFILL
 from pipelines.sinks.loads import CURRENT, RUNS, TABLES, table_doc, table_schema
+from pipelines.sinks.warehouse import refuse_strange
 
 _CLIENT_ERRORS = (
     *(one for one in vars(exceptions).values() if isinstance(one, type) and issubclass(one, Exception)),
@@ -116,6 +117,10 @@ def make_tables(catalog: Catalog, namespace: str) -> None:
             table = _made(catalog, identifier, name, wanted, {REFILL: "true"} if again else {})
         there = set(table.schema().column_names)
         missing = [field.with_nullable(True) for field in wanted if field.name not in there]
+        strange = sorted(
+            field.name for field in table.schema().fields if field.required and field.name not in wanted.names
+        )
+        refuse_strange(".".join(identifier), strange, [one.name for one in missing])
         if missing:
             with table.update_schema() as update:
                 update.union_by_name(pa.schema(missing))

@@ -23,12 +23,13 @@ from pipelines.sinks.loads import (
 )
 from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, psycopg
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
-from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, waiting
+from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, needed_columns, waiting
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_torn
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange, refuse_torn
 
 _KEYS = {**CURRENT, RUNS: ("run_id",)}
 _LOCK = 0x63726F77  # "crow": with the schema's name, one loader at a time
+PATIENCE_S = 60.0
 _RIGHTS = ("SELECT", "INSERT", "DELETE")
 _Found = TypeVar("_Found")
 
@@ -40,10 +41,12 @@ class PostgresWarehouse:
     Attributes:
         dsn: an address as libpq takes it, without a password: that comes from PGPASSWORD, ~/.pgpass or a service file.
         schema: the schema of the tables; it is made when it is missing.
+        patience_s: how long a table that others have locked is waited for.
     """
 
     dsn: str
     schema: str = SCHEMA
+    patience_s: float = PATIENCE_S
 
     def __post_init__(self) -> None:
         """Refuses a password, and a schema without a name."""
@@ -68,9 +71,11 @@ class PostgresWarehouse:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         pg = psycopg()
         try:
-            with closing(connect(self.dsn)) as connection, connection.transaction(), connection.cursor() as cursor:
+            with closing(self._connect()) as connection, connection.transaction(), connection.cursor() as cursor:
                 self._make_tables(cursor)
                 self._check_rights(cursor)
+        except pg.errors.LockNotAvailable as error:
+            raise RunError(self._locked("cannot be used")) from error
         except pg.OperationalError as error:
             raise InvalidSettingError(
                 f"Postgres cannot be reached: {first_line(error)}. See that it runs, and that the address, "
@@ -95,9 +100,11 @@ class PostgresWarehouse:
         tables = LoadTables.of(run)
         pg = psycopg()
         try:
-            with closing(connect(self.dsn)) as connection:
+            with closing(self._connect()) as connection:
                 connection.autocommit = True
                 return self._load(connection, tables)
+        except pg.errors.LockNotAvailable as error:
+            raise RunError(self._locked(f"did not take run {run.run_id}")) from error
         except pg.Error as error:
             raise RunError(
                 f"Postgres did not take run {run.run_id}: {first_line(error)}. Load it again: a run is loaded "
@@ -108,12 +115,28 @@ class PostgresWarehouse:
         """What the table of runs answers, told whether a table is gone; `nothing` when there is no such table."""
         pg = psycopg()
         try:
-            with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
+            with closing(self._connect()) as connection, connection.cursor() as cursor:
                 if not columns_there(cursor, self.schema, RUNS):
                     return nothing
                 return question(self._runs(cursor), bool(self._gone(cursor)))
+        except pg.errors.LockNotAvailable as error:
+            raise RunError(self._locked("does not tell which runs it holds")) from error
         except pg.Error as error:
             raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
+
+    def _connect(self) -> Any:
+        """A connection that waits no longer for a lock than there is patience."""
+        connection = connect(self.dsn)
+        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{self.patience_s * 1000:.0f}ms",))
+        connection.commit()
+        return connection
+
+    def _locked(self, failure: str) -> str:
+        return (
+            f"{self} {failure}: others have had a table in schema {self.schema} locked for {self.patience_s:g} s. "
+            "See who in pg_locks and pg_stat_activity, have them end their transaction, and run it again; nothing has "
+            "changed."
+        )
 
     def _runs(self, cursor: Any) -> RunsTable:
         return RunsTable(
@@ -129,7 +152,7 @@ class PostgresWarehouse:
             for name in schemas.TABLES:
                 _copy(cursor, name, tables)
             with connection.transaction():
-                cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
+                self._wait_for_turn(cursor)
                 if self._is_there(cursor, tables.run):
                     return {}
                 refilled = self._runs(cursor).holds(tables.run)
@@ -142,6 +165,12 @@ class PostgresWarehouse:
                     self._insert(cursor, name, made_of)
                 self._insert_run(cursor, tables)
         return rows_written(tables, stayed)
+
+    def _wait_for_turn(self, cursor: Any) -> None:
+        """Waits for other loaders, however long: they have their patience with locked tables."""
+        cursor.execute("SELECT set_config('lock_timeout', '0', true)")
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", (f"{self.patience_s * 1000:.0f}ms",))
 
     def _is_there(self, cursor: Any, run: LoadedRun) -> bool:
         """Whether there is nothing to do for the run; raises `RunError` when it cannot be loaded to what is there."""
@@ -178,6 +207,8 @@ class PostgresWarehouse:
             )
         place, fields, key = place_of(self.schema, name), table_schema(name), _KEYS.get(name, ())
         kinds, missing = kinds_of(fields, key), [field for field in fields if field.name not in there]
+        strange = needed_columns(cursor, self.schema, name) - set(fields.names)
+        refuse_strange(f"{place} of Postgres", sorted(strange), [one.name for one in missing])
         made = [] if there else create_statements(place, fields, kinds, key, table_doc(name))
         for statement in made or extend_statements(place, missing, kinds):
             cursor.execute(statement)

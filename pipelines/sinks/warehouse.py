@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from pipelines.errors import RunError
+from pipelines.errors import InvalidSettingError, RunError
 
 FILL_AGAIN = (
     "Run crowdbeam nightly, which loads the whole state; without a ledger load the last whole run again, or a new one."
@@ -118,4 +118,17 @@ def refuse_torn(place: object, gone: Sequence[str], run: LoadedRun, last: LastRu
         raise RunError(
             f"The table {gone[0]} of {place} was dropped after run {last.run_id} was loaded, and run {run.run_id} "
             f"does not hold all of its rows. {FILL_AGAIN}"
+        )
+
+
+def refuse_strange(table: str, strange: Sequence[str], missing: Sequence[str]) -> None:
+    """Raises `InvalidSettingError` when a table has columns, not crowdbeam's, without which no row can be added.
+
+    >>> refuse_strange("scores", [], ["label"])
+    """
+    if strange:
+        renamed = f"If it was {' or '.join(missing)}, rename it back. Else let" if missing else "Let"
+        raise InvalidSettingError(
+            f"The table {table} has the column {strange[0]}, which is not crowdbeam's and takes no null, so that no "
+            f"row can be added. {renamed} it take nulls, or drop it."
         )

@@ -233,6 +233,15 @@ def test_a_table_of_something_else_is_refused(warehouse, place):
         warehouse.check()
 
 
+def test_a_column_that_somebody_renamed_is_told_before_anything_is_loaded(warehouse, place, table):
+    with table("scores").update_schema() as update:
+        update.rename_column("label", "lbl")
+    before = table("scores").schema()
+    with pytest.raises(InvalidSettingError, match=r"scores has the column lbl, .* If it was label, rename it back"):
+        warehouse.check()
+    assert table("scores").schema() == before
+
+
 def test_a_catalog_that_is_not_described_is_refused(place):
     with pytest.raises(InvalidSettingError, match=r"no Iceberg catalog called 'pond'.*lake.*CATALOG__POND__URI"):
         IcebergWarehouse("pond", "crowd").check()
