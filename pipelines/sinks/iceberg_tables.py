@@ -55,10 +55,10 @@ def told(
     try:
         yield
     except (*_CLIENT_ERRORS, *also) as error:
-        shown = re.sub(r"//[^/@\s]*@", "//***@", first_line(error))
+        shown = re.sub(r"//[^/@\s]*@", "//***@", str(error) or type(error).__name__)
         for secret in secrets:
             shown = shown.replace(secret, "***")
-        sentence = f"{failure}: {shown}. {advice}".rstrip()
+        sentence = f"{failure}: {first_line(OSError(shown))}. {advice}".rstrip()  # cut last: half a secret is one too
         raise kind(sentence) from None  # the client's own text may hold what nobody should see
 
 

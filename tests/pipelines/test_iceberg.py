@@ -19,7 +19,7 @@ from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sinks import iceberg, read_through
 from pipelines.sinks.iceberg import LEDGER as BEARS_LEDGER
 from pipelines.sinks.iceberg import LOADING, RUN_ID, TRIES, VERSION, IcebergWarehouse
-from pipelines.sinks.iceberg_tables import table_of
+from pipelines.sinks.iceberg_tables import table_of, told
 from pipelines.sinks.loads import CURRENT, TABLES, loaded_run_of
 from pipelines.sinks.warehouses import warehouse_of
 
@@ -270,6 +270,12 @@ def test_no_credential_is_in_an_error_a_log_or_what_is_stored(monkeypatch, tmp_p
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
     assert "hush-hush" not in f"{refused.value} {warehouse} {warehouse!r} {caplog.text}"
+
+
+def test_no_half_of_a_credential_is_left_where_a_long_error_is_cut():
+    with pytest.raises(RunError) as refused, told("It failed", RunError, {"hush-hush"}):
+        raise OSError("x" * 295 + "hush-hush")
+    assert "hush" not in str(refused.value)
 
 
 def test_the_catalog_keeps_no_credential(monkeypatch, warehouse, place, nights, tmp_path):
