@@ -6,6 +6,8 @@ CrowdbeamError
 └── RunError               a run that began and did not do all it was asked
 """
 
+_MOST_SAID = 300
+
 
 class CrowdbeamError(Exception):
     """Base of every error that crowdbeam raises on purpose; its message is a sentence for the user."""
@@ -24,9 +26,10 @@ class RunError(CrowdbeamError):
 
 
 def first_line(error: BaseException) -> str:
-    r"""What a client or a server said, the first line of it, without the full stop.
+    r"""What a client or a server said, the first line of it, without the full stop; of a long one the beginning.
 
     >>> first_line(OSError("No such table.\nLine 1: SELECT"))
     'No such table'
     """
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID].rstrip()}…"

@@ -23,7 +23,7 @@ from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files
 from pipelines.run_tables import read_manifest
-from pipelines.sinks.warehouse import Warehouse
+from pipelines.sinks.warehouse import Warehouse, other_runs
 from pipelines.sources.storage import exists
 
 
@@ -123,7 +123,7 @@ def _night(settings: NightSettings, folder: LedgerFolder, warehouses: Sequence[W
         return NightResult(None, None, gates=check_gates(settings.gates, facts_of({}, new_labels=0)))
     for warehouse in warehouses:  # they make what is missing: after a look at the inputs
         warehouse.check()
-        _refuse_another_ledger(warehouse, ledger.version.ledger if ledger.version else "")
+        _refuse_another_ledger(warehouse, ledger.version.ledger if ledger.version else None)
     known_to = [one.last_run(ledger.version.ledger).version for one in warehouses] if ledger.version else []
     inputs = known_inputs(ledger)
     checksums = {file: file.checksum or checksum_of(file.path) for file in plan.files}
@@ -168,12 +168,10 @@ def _refuse_fewer_classes(settings: NightSettings, version: Version | None) -> N
         )
 
 
-def _refuse_another_ledger(warehouse: Warehouse, ledger: str) -> None:
+def _refuse_another_ledger(warehouse: Warehouse, ledger: str | None) -> None:
     """Two ledgers in one place would take turns in overwriting each other's answers."""
-    if warehouse.ledgers() - {ledger}:
-        raise InvalidSettingError(
-            f"--output {warehouse} holds the runs of another ledger. Check --ledger, or give a place of its own."
-        )
+    if others := other_runs(warehouse.ledgers(), ledger):
+        raise InvalidSettingError(f"--output {warehouse} {others}. Check --ledger, or give a place of its own.")
 
 
 def _named(known: Mapping[InputFile, int]) -> dict[str, int]:

@@ -84,6 +84,7 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     warehouses = warehouses_of(args.to, "--to")
     for one in warehouses:
         one.check()
+        _refuse_others(one, loaded)
         _refuse_gap(one, loaded)
     loadings = [_load(one, loaded) for one in warehouses]
     if args.json:
@@ -96,13 +97,31 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
     return 0
 
 
+def _refuse_others(warehouse: "Warehouse", run: "LoadedRun") -> None:
+    """Runs of a ledger and others would take turns in overwriting each other's answers."""
+    from pipelines.sinks.warehouse import other_runs
+
+    others = other_runs(warehouse.ledgers(), run.ledger)
+    if others and (run.ledger or warehouse.has_state):
+        whose = f"ledger {run.ledger}" if run.ledger else "no ledger"
+        raise InvalidSettingError(
+            f"{warehouse} {others}, and {run.path} is a run of {whose}: it would overwrite their answers. "
+            "Give it a place of its own."
+        )
+
+
 def _refuse_gap(warehouse: "Warehouse", run: "LoadedRun") -> None:
     """A run that holds what changed is of use only where the run before it was loaded last."""
     from pipelines.sinks.loads import runs_before
+    from pipelines.sinks.warehouse import FILL_AGAIN
 
     if run.whole:
         return
     last, before = warehouse.last_run(run.ledger), runs_before(run.path)
+    if last.torn:
+        raise InvalidSettingError(
+            f"A table of the current state of {warehouse} was dropped, and {run.path} holds what changed. {FILL_AGAIN}"
+        )
     if last.version >= run.version or last.run_id in before:
         return
     holds = f"{warehouse} holds version {last.version} of ledger {run.ledger}, and {run.path} what changed"

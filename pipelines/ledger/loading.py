@@ -56,7 +56,7 @@ def _tried(folder: LedgerFolder, version: Version, warehouse: Warehouse) -> dict
 
 def _load(folder: LedgerFolder, version: Version, warehouse: Warehouse) -> dict[str, int]:
     last = warehouse.last_run(version.ledger)
-    chain = _chain(folder, version, last)
+    chain = None if last.torn else _chain(folder, version, last)
     written: dict[str, int] = {}
     try:
         for one in chain or ():
@@ -80,8 +80,9 @@ def _load_whole(folder: LedgerFolder, version: Version, warehouse: Warehouse) ->
 
 
 def _refuse_older(version: Version, last: LastRun) -> None:
-    """A warehouse drops what is not newer than its last run, so that everything cannot be loaded anew."""
-    if version.number <= last.version:
+    """A warehouse drops what is not newer than its last run, unless that very run fills a table that was dropped."""
+    refills = last.torn and (version.number, version.run_id) == (last.version, last.run_id)
+    if version.number <= last.version and not refills:
         raise RunError(
             f"It holds version {last.version} of the ledger, which is not one of those that led to version "
             f"{version.number}, the one that holds: the ledger was restored from a copy. Run the next night with it as "

@@ -8,7 +8,7 @@ it refuses a run that is there. Staging tables are dropped then, or expire after
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,9 +22,9 @@ from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError, firs
 from pipelines.sinks.bigquery_jobs import JobFailedError
 from pipelines.sinks.bigquery_loading import Loading, parameters, parameters_of
 from pipelines.sinks.bigquery_tables import columns_of, place_of, there_sql
-from pipelines.sinks.loads import RUNS, TABLES, table_doc
+from pipelines.sinks.loads import CURRENT, RUNS, TABLES, table_doc
 from pipelines.sinks.read_through import ReadThrough
-from pipelines.sinks.warehouse import LastRun, LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange
 
 _CHECK_S = 30.0
 _LOAD_AGAIN = "Load it again: a run is loaded wholly or not at all, and never twice."
@@ -61,6 +61,11 @@ class BigQueryWarehouse:
         """Nothing: it is no file."""
         return ""
 
+    @property
+    def has_state(self) -> bool:
+        """Loads change the tables of the current state."""
+        return True
+
     def check(self) -> None:
         """Makes what is missing of the dataset, the tables and their columns."""
         with self._told("cannot be used", InvalidSettingError), self._client() as client:
@@ -84,11 +89,10 @@ class BigQueryWarehouse:
             return LastRun(int(found[0][0]), found[0][1]) if found else LastRun()
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
-        sql = f"SELECT DISTINCT ledger FROM {self.place(RUNS)} WHERE ledger != ''"  # noqa: S608 - ours, quoted
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
         with self._told("does not tell which runs it holds", RunError), self._client() as client:
             try:
-                return frozenset(row[0] for row in client.query(sql).result())
+                return self._ledgers(client)
             except NotFound:
                 return frozenset()
 
@@ -97,6 +101,7 @@ class BigQueryWarehouse:
         loads = ReadThrough.of(run)
         with self._told(f"did not take run {run.run_id}", RunError, _LOAD_AGAIN), self._client() as client:
             try:
+                refuse_others(self, self._ledgers(client), run)
                 there = self.holds(client, run)
             except NotFound:
                 self._make_tables(client)
@@ -123,6 +128,10 @@ class BigQueryWarehouse:
         sql = there_sql(self.place(RUNS))
         return bool(list(client.query(sql, job_config=parameters_of(run)).result()))
 
+    def _ledgers(self, client: bigquery.Client) -> frozenset[str]:
+        sql = f"SELECT DISTINCT ledger FROM {self.place(RUNS)}"  # noqa: S608 - ours, quoted
+        return frozenset(row[0] for row in client.query(sql).result())
+
     def _make_tables(self, client: bigquery.Client) -> None:
         try:
             self._dataset(client)
@@ -130,6 +139,7 @@ class BigQueryWarehouse:
             made = bigquery.Dataset(f"{self.project}.{self.dataset}")
             made.location = self.location or None
             client.create_dataset(made, exists_ok=True)
+        self._refuse_torn(client)
         for name in TABLES:
             wanted = columns_of(name)
             table = bigquery.Table(f"{self.project}.{self.dataset}.{name}", wanted)
@@ -138,9 +148,26 @@ class BigQueryWarehouse:
             _refuse_other_types(self.place(name), found.schema, wanted)
             there = {one.name for one in found.schema}
             missing = [one for one in wanted if one.name not in there]
+            needed = {one.name for one in found.schema if one.mode == "REQUIRED"}
+            refuse_strange(
+                self.place(name), sorted(needed - {one.name for one in wanted}), [one.name for one in missing]
+            )
             if missing:
                 found.schema = [*found.schema, *map(_nullable, missing)]
                 client.update_table(found, ["schema"])
+
+    def _refuse_torn(self, client: bigquery.Client) -> None:
+        """A table of the current state that was dropped after runs were loaded would be made anew, empty."""
+        for name in CURRENT:
+            with suppress(NotFound):
+                client.get_table(f"{self.project}.{self.dataset}.{name}")
+                continue
+            with suppress(NotFound):  # nothing was loaded
+                if self._ledgers(client):
+                    raise InvalidSettingError(
+                        f"The table {self.place(name)} was dropped after runs were loaded. Restore it, as BigQuery can "
+                        f"for some days; or drop all tables of {self.dataset}, and everything is loaded anew."
+                    )
 
     @contextmanager
     def _told(self, failure: str, kind: type[CrowdbeamError], advice: str = "") -> Iterator[None]:

@@ -9,6 +9,7 @@ import schemas
 from pipelines.sinks.loads import APPENDED, CURRENT, RUNS, STAYS, LoadTables, table_schema
 
 THERE = "crowdbeam: the run is there already"
+OTHERS = "crowdbeam: the tables hold runs of another ledger"
 _TYPES = {pa.string(): "STRING", pa.int64(): "INTEGER", pa.int32(): "INTEGER"}
 _TYPES |= {pa.float64(): "FLOAT", pa.bool_(): "BOOLEAN"}
 _PAIR = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.float64())])
@@ -39,14 +40,17 @@ def place_of(project: str, dataset: str, name: str) -> str:
 
 
 def load_script(loads: LoadTables, places: Mapping[str, str], staged: Mapping[str, str]) -> str:
-    """One transaction: every table takes the run's rows, unless `runs` holds it, or a later one of its ledger.
+    """One transaction: every table takes the run's rows, unless `runs` holds it, a later one of its ledger, or others.
 
     Args:
         loads: the run.
         places: the tables.
         staged: the run's tables in staging, and its row of `runs`.
     """
-    statements = ["BEGIN TRANSACTION", f"SELECT IF(EXISTS ({there_sql(places[RUNS])}), ERROR('{THERE}'), TRUE)"]
+    others = f"SELECT 1 FROM {places[RUNS]} WHERE ledger <> @ledger"  # noqa: S608 - ours, quoted
+    refusals = {THERE: there_sql(places[RUNS]), OTHERS: others}
+    guards = [f"SELECT IF(EXISTS ({sql}), ERROR('{said}'), TRUE)" for said, sql in refusals.items()]
+    statements = ["BEGIN TRANSACTION", *guards]
     for name in CURRENT:
         if loads.replaces(name):
             statements.append(f"DELETE FROM {places[name]} WHERE TRUE")  # noqa: S608 - ours, quoted

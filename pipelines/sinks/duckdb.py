@@ -28,7 +28,7 @@ from pipelines.sinks.loads import (
     table_schema,
 )
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange, refuse_torn
 
 PATIENCE_S = 60.0
 SCHEMA = "main"
@@ -68,6 +68,11 @@ class DuckDbWarehouse:
         """The file."""
         return self.path
 
+    @property
+    def has_state(self) -> bool:
+        """Loads change the tables of the current state."""
+        return True
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         folder = os.path.dirname(os.path.abspath(self.path))
@@ -82,11 +87,11 @@ class DuckDbWarehouse:
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded: of its highest version."""
-        return self._told_by_runs(lambda runs: runs.last(ledger), LastRun())
+        return self._told_by_runs(lambda runs, torn: runs.last(ledger)._replace(torn=torn), LastRun())
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
-        return self._told_by_runs(RunsTable.ledgers, frozenset())
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
+        return self._told_by_runs(lambda runs, _: runs.ledgers(), frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
@@ -99,12 +104,12 @@ class DuckDbWarehouse:
                 "wholly or not at all, and never twice."
             ) from error
 
-    def _told_by_runs(self, question: Callable[[RunsTable], _Found], nothing: _Found) -> _Found:
-        """What the table of runs answers; `nothing` when there is no such table."""
+    def _told_by_runs(self, question: Callable[[RunsTable, bool], _Found], nothing: _Found) -> _Found:
+        """What the table of runs answers, told whether a table is gone; `nothing` when there is no such table."""
         if not os.path.exists(self.path):
             return nothing
         try:
-            return self._connected(lambda connection: question(self._runs(connection)), read_only=True)
+            return self._connected(lambda one: question(self._runs(one), bool(self._gone(one))), read_only=True)
         except duckdb().CatalogException:
             return nothing
         except duckdb().Error as error:
@@ -133,17 +138,25 @@ class DuckDbWarehouse:
 
     def _load(self, connection: Any, tables: LoadTables) -> Mapping[str, int]:
         self._make_tables(connection)
-        if self._runs(connection).holds(tables.run):
+        runs, gone = self._runs(connection), self._gone(connection)
+        refuse_others(self, runs.ledgers(), tables.run)
+        there = runs.holds(tables.run)
+        refuse_torn(self, gone, tables.run, runs.last(tables.run.ledger), there=there)
+        if there and not gone:
             return {}
+        for name in gone:
+            self._make_table(connection, name)
+        if there:
+            return {name: self._load_table(connection, name, tables, ()) for name in CURRENT}
         stayed = {}
         for name in schemas.TABLES:
-            stayed[name] = self._load_table(connection, name, tables)
+            appended = [one for one, made_of in APPENDED.items() if made_of == name]
+            stayed[name] = self._load_table(connection, name, tables, appended)
         self._insert(connection, RUNS, tables.run_row())
         return rows_written(tables, {name: stayed[name] for name in CURRENT})
 
-    def _load_table(self, connection: Any, name: str, tables: LoadTables) -> int:
+    def _load_table(self, connection: Any, name: str, tables: LoadTables, appended: Sequence[str]) -> int:
         """Brings the run's table `name` to where it belongs, part by part; gives the rows in the current state."""
-        appended = [one for one, made_of in APPENDED.items() if made_of == name]
         if name in CURRENT and tables.replaces(name):
             _rows(connection, f"DELETE FROM {place_of(self.schema, name)}")  # noqa: S608 - ours, quoted
         n_rows = 0
@@ -157,27 +170,45 @@ class DuckDbWarehouse:
         return n_rows
 
     def _make_tables(self, connection: Any) -> None:
-        """Makes the schema, the tables and the columns that are missing; what is there stays as it is."""
+        """Makes the schema, the tables and the columns that are missing; what is there stays as it is.
+
+        A table of the current state that was dropped is made by the load that fills it.
+        """
         _rows(connection, f"CREATE SCHEMA IF NOT EXISTS {quoted(self.schema)}")
+        gone = self._gone(connection)
         for name in TABLES:
-            there = _rows(
-                connection,
-                "SELECT column_name FROM information_schema.columns WHERE table_catalog = current_database()"
-                " AND table_schema = ? AND table_name = ?",
-                [self.schema, name],
+            if name not in gone:
+                self._make_table(connection, name)
+
+    def _make_table(self, connection: Any, name: str) -> None:
+        names = self._columns_there(connection, name)
+        if names and "run_id" not in names:
+            raise InvalidSettingError(
+                f"The schema {self.schema} of {self.path} holds a table {name} of something else. "
+                "Give another schema for what is loaded, with ?schema=NAME."
             )
-            names = {row[0] for row in there}
-            if names and "run_id" not in names:
-                raise InvalidSettingError(
-                    f"The schema {self.schema} of {self.path} holds a table {name} of something else. "
-                    "Give another schema for what is loaded, with ?schema=NAME."
-                )
-            place, fields = place_of(self.schema, name), table_schema(name)
-            kinds, missing = {one.name: _TYPES[one.type] for one in fields}, [f for f in fields if f.name not in names]
-            key = ("run_id",) if name == RUNS else ()
-            made = [] if names else create_statements(place, fields, kinds, key, table_doc(name))
-            for statement in made or extend_statements(place, missing, kinds):
-                _rows(connection, statement)
+        place, fields = place_of(self.schema, name), table_schema(name)
+        kinds, missing = {one.name: _TYPES[one.type] for one in fields}, [f for f in fields if f.name not in names]
+        strange = self._columns_there(connection, name, "is_nullable = 'NO' AND column_default IS NULL")
+        refuse_strange(f"{name} of {self}", sorted(strange - set(fields.names)), [one.name for one in missing])
+        key = ("run_id",) if name == RUNS else ()
+        made = [] if names else create_statements(place, fields, kinds, key, table_doc(name))
+        for statement in made or extend_statements(place, missing, kinds):
+            _rows(connection, statement)
+
+    def _columns_there(self, connection: Any, name: str, which: str = "true") -> set[str]:
+        """The columns of a table, or such of them; none when there is no such table."""
+        sql = (
+            "SELECT column_name FROM information_schema.columns WHERE table_catalog = current_database()"  # noqa: S608 - ours
+            f" AND table_schema = ? AND table_name = ? AND {which}"
+        )
+        return {row[0] for row in _rows(connection, sql, [self.schema, name])}
+
+    def _gone(self, connection: Any) -> list[str]:
+        """Tables of the current state that were dropped after runs were loaded."""
+        if not self._columns_there(connection, RUNS) or not self._runs(connection).ledgers():
+            return []
+        return [name for name in CURRENT if not self._columns_there(connection, name)]
 
     def _delete(self, connection: Any, name: str, part: pa.Table) -> None:
         """Removes the rows that have a key of `part`."""

@@ -21,21 +21,29 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.expressions import And, EqualTo, Reference
-from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table, Transaction
 
 from pipelines.addresses import absolute
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.sinks.iceberg_commits import append, exchange, replace
-from pipelines.sinks.iceberg_tables import identifier_of, make_tables, opened, secrets_of, table_of, told
+from pipelines.sinks.iceberg_runs import (
+    LAST_VERSION,
+    LOADING,
+    REFILL,
+    RUN_ID,
+    announced,
+    bears,
+    holds,
+    last_version,
+    ledgers_in,
+    run_at,
+)
+from pipelines.sinks.iceberg_tables import identifier_of, lacking, make_tables, opened, secrets_of, table_of, told
 from pipelines.sinks.loads import APPENDED, CURRENT, RUNS, LoadTables, loaded_run_of, table_schema
 from pipelines.sinks.read_through import ReadThrough
-from pipelines.sinks.warehouse import LastRun, LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_torn
 
-RUN_ID, VERSION, LEDGER = "crowdbeam.run-id", "crowdbeam.version", "crowdbeam.ledger"
-LOADING = "crowdbeam.loading"
-LAST_VERSION = "crowdbeam.last-version."  # and the ledger's id
+VERSION, LEDGER = "crowdbeam.version", "crowdbeam.ledger"
 TRIES = 8
 _FIRST_PAUSE_S = 0.05
 _Step: TypeAlias = Callable[[Table, Transaction], int]
@@ -66,6 +74,11 @@ class IcebergWarehouse:
         """Nothing: it is no file."""
         return ""
 
+    @property
+    def has_state(self) -> bool:
+        """Loads change the tables of the current state."""
+        return True
+
     def check(self) -> None:
         """Opens the catalog and makes what is missing of the tables."""
         with (
@@ -82,16 +95,16 @@ class IcebergWarehouse:
             if not catalog.table_exists(identifier_of(self.namespace, RUNS)):
                 return LastRun()
             runs = table_of(catalog, self.namespace, RUNS)
-            version = _last_version(runs, ledger)
-            return LastRun(version, _run_at(runs, ledger, version)) if version else LastRun()
+            version = last_version(runs, ledger)
+            torn = bool(lacking(catalog, self.namespace))
+            return LastRun(version, run_at(runs, ledger, version), torn) if version else LastRun(torn=torn)
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
         with opened(self.catalog) as catalog, told(f"{self} cannot be read", RunError, secrets_of(catalog)):
             if not catalog.table_exists(identifier_of(self.namespace, RUNS)):
                 return frozenset()
-            properties = table_of(catalog, self.namespace, RUNS).properties
-            return frozenset(name.removeprefix(LAST_VERSION) for name in properties if name.startswith(LAST_VERSION))
+            return ledgers_in(table_of(catalog, self.namespace, RUNS))
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Completes what was broken off, and loads the run unless it is there."""
@@ -105,7 +118,7 @@ class IcebergWarehouse:
                 advice="Load it again: what is there already is not written twice.",
             ),
         ):
-            if not catalog.table_exists(identifier_of(self.namespace, RUNS)):
+            if any(not catalog.table_exists(identifier_of(self.namespace, name)) for name in (*CURRENT, RUNS)):
                 make_tables(catalog, self.namespace)
             return _Loading(self, catalog).load(loads)
 
@@ -125,11 +138,15 @@ class _Loading:
         """Announces the run, once nothing else is announced, and writes it."""
         for attempt in range(TRIES):
             runs = table_of(self.catalog, self.warehouse.namespace, RUNS)
-            if _holds(runs, loads.run):
-                return {}
-            announced = _announced(runs)
-            is_ours = announced is not None and announced.run_id == loads.run.run_id
-            if announced is not None and not is_ours and self._complete(announced, loads.run):
+            refuse_others(self.warehouse, ledgers_in(runs), loads.run)
+            there, gone = holds(runs, loads.run), lacking(self.catalog, self.warehouse.namespace)
+            last = LastRun(run_id=runs.properties.get(RUN_ID, ""))
+            refuse_torn(self.warehouse, gone, loads.run, last, there=there)
+            if there:
+                return {name: self._commit(name, loads.run, _current_step(name, loads)) for name in gone}
+            begun = announced(runs)
+            is_ours = begun is not None and begun.run_id == loads.run.run_id
+            if begun is not None and not is_ours and self._complete(begun, loads.run):
                 continue
             if is_ours or self._announce(runs, loads.run):
                 return self._write(loads)
@@ -175,7 +192,7 @@ class _Loading:
         """Commits a step once; gives the rows it added, 0 when the table held the run already."""
         for attempt in range(TRIES):
             table = table_of(self.catalog, self.warehouse.namespace, name)
-            if _holds(table, run) if name == RUNS else _bears(table, run):
+            if holds(table, run) if name == RUNS else bears(table, run):
                 return 0
             try:
                 with table.transaction() as change:
@@ -199,6 +216,8 @@ def _current_step(name: str, loads: LoadTables) -> _Step:
 
     def step(table: Table, change: Transaction) -> int:
         if loads.replaces(name):
+            if REFILL in table.properties:
+                change.remove_properties(REFILL)
             return replace(table, change, loads.upserts(name), schema, marks)
         keys = [part.select(key) for part in loads.upserts(name)]
         gone = pa.concat_tables([*keys, *loads.removals(name), schema.empty_table().select(key)])
@@ -226,36 +245,6 @@ def _last_step(loads: LoadTables) -> _Step:
 
 def _marks(run: LoadedRun) -> dict[str, str]:
     return {RUN_ID: run.run_id, VERSION: str(run.version), LEDGER: run.ledger}
-
-
-def _bears(table: Table, run: LoadedRun) -> bool:
-    """Whether the table took the run's rows; the property still tells when its snapshot has expired."""
-    told_by = (snapshot.summary for snapshot in table.metadata.snapshots if snapshot.summary)
-    return table.properties.get(RUN_ID) == run.run_id or any(one[RUN_ID] == run.run_id for one in told_by)
-
-
-def _holds(runs: Table, run: LoadedRun) -> bool:
-    """Whether the run was loaded to its end."""
-    if run.ledger:
-        return _last_version(runs, run.ledger) >= run.version
-    this = EqualTo(term=Reference("run_id"), value=literal(run.run_id))
-    return _bears(runs, run) or runs.scan(this, selected_fields=("run_id",)).count() > 0
-
-
-def _last_version(runs: Table, ledger: str) -> int:
-    return int(runs.properties.get(f"{LAST_VERSION}{ledger}", "0"))
-
-
-def _run_at(runs: Table, ledger: str, version: int) -> str:
-    of_ledger = EqualTo(term=Reference("ledger"), value=literal(ledger))
-    at_version = EqualTo(term=Reference("version"), value=literal(version))
-    found = runs.scan(And(of_ledger, at_version), selected_fields=("run_id",)).to_arrow().column("run_id")
-    return str(found[0]) if len(found) else ""
-
-
-def _announced(runs: Table) -> LoadedRun | None:
-    text = runs.properties.get(LOADING)
-    return LoadedRun(**json.loads(text)) if text else None
 
 
 def _found_again(run: LoadedRun) -> LoadTables:

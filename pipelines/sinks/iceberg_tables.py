@@ -15,7 +15,9 @@ from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipelines.errors import CrowdbeamError, InvalidSettingError, first_line
-from pipelines.sinks.loads import TABLES, table_doc, table_schema
+from pipelines.sinks.iceberg_runs import REFILL
+from pipelines.sinks.loads import CURRENT, RUNS, TABLES, table_doc, table_schema
+from pipelines.sinks.warehouse import refuse_strange
 
 _CLIENT_ERRORS = (
     *(one for one in vars(exceptions).values() if isinstance(one, type) and issubclass(one, Exception)),
@@ -53,10 +55,10 @@ def told(
     try:
         yield
     except (*_CLIENT_ERRORS, *also) as error:
-        shown = re.sub(r"//[^/@\s]*@", "//***@", first_line(error))
+        shown = re.sub(r"//[^/@\s]*@", "//***@", str(error) or type(error).__name__)
         for secret in secrets:
             shown = shown.replace(secret, "***")
-        sentence = f"{failure}: {shown}. {advice}".rstrip()
+        sentence = f"{failure}: {first_line(OSError(shown))}. {advice}".rstrip()  # cut last: half a secret is one too
         raise kind(sentence) from None  # the client's own text may hold what nobody should see
 
 
@@ -94,6 +96,13 @@ def table_of(catalog: Catalog, namespace: str, name: str) -> Table:
     return table
 
 
+def lacking(catalog: Catalog, namespace: str) -> list[str]:
+    """The tables of the current state that are missing, or were made after runs were loaded and not filled since."""
+    found = {name: identifier_of(namespace, name) for name in CURRENT}
+    there = {name for name, one in found.items() if catalog.table_exists(one)}
+    return [n for n, one in found.items() if n not in there or REFILL in catalog.load_table(one).properties]
+
+
 def make_tables(catalog: Catalog, namespace: str) -> None:
     """Makes the namespace and its tables when they are missing, and adds columns that a table lacks."""
     if not catalog.namespace_exists(namespace):
@@ -104,16 +113,28 @@ def make_tables(catalog: Catalog, namespace: str) -> None:
         try:
             table = catalog.load_table(identifier)
         except NoSuchTableError:
-            table = _made(catalog, identifier, name, wanted)
+            again = name in CURRENT and _has_rows(catalog, identifier_of(namespace, RUNS))
+            table = _made(catalog, identifier, name, wanted, {REFILL: "true"} if again else {})
         there = set(table.schema().column_names)
         missing = [field.with_nullable(True) for field in wanted if field.name not in there]
+        strange = sorted(
+            field.name for field in table.schema().fields if field.required and field.name not in wanted.names
+        )
+        refuse_strange(".".join(identifier), strange, [one.name for one in missing])
         if missing:
             with table.update_schema() as update:
                 update.union_by_name(pa.schema(missing))
 
 
-def _made(catalog: Catalog, identifier: tuple[str, ...], name: str, schema: pa.Schema) -> Table:
+def _has_rows(catalog: Catalog, identifier: tuple[str, ...]) -> bool:
+    return catalog.table_exists(identifier) and catalog.load_table(identifier).scan().count() > 0
+
+
+def _made(
+    catalog: Catalog, identifier: tuple[str, ...], name: str, schema: pa.Schema, also: Mapping[str, str]
+) -> Table:
     try:
-        return catalog.create_table(identifier, schema, properties={**_MADE_WITH, "comment": table_doc(name)})
+        properties = {**_MADE_WITH, "comment": table_doc(name), **also}
+        return catalog.create_table(identifier, schema, properties=properties)
     except TableAlreadyExistsError:
         return catalog.load_table(identifier)

@@ -23,12 +23,13 @@ from pipelines.sinks.loads import (
 )
 from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, psycopg
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
-from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, waiting
+from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, needed_columns, waiting
 from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun
+from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange, refuse_torn
 
 _KEYS = {**CURRENT, RUNS: ("run_id",)}
 _LOCK = 0x63726F77  # "crow": with the schema's name, one loader at a time
+PATIENCE_S = 60.0
 _RIGHTS = ("SELECT", "INSERT", "DELETE")
 _Found = TypeVar("_Found")
 
@@ -40,10 +41,12 @@ class PostgresWarehouse:
     Attributes:
         dsn: an address as libpq takes it, without a password: that comes from PGPASSWORD, ~/.pgpass or a service file.
         schema: the schema of the tables; it is made when it is missing.
+        patience_s: how long a table that others have locked is waited for.
     """
 
     dsn: str
     schema: str = SCHEMA
+    patience_s: float = PATIENCE_S
 
     def __post_init__(self) -> None:
         """Refuses a password, and a schema without a name."""
@@ -59,13 +62,20 @@ class PostgresWarehouse:
         """Nothing: it is no file."""
         return ""
 
+    @property
+    def has_state(self) -> bool:
+        """Loads change the tables of the current state."""
+        return True
+
     def check(self) -> None:
         """Makes what is missing of the tables; raises `InvalidSettingError` when they cannot be used."""
         pg = psycopg()
         try:
-            with closing(connect(self.dsn)) as connection, connection.transaction(), connection.cursor() as cursor:
+            with closing(self._connect()) as connection, connection.transaction(), connection.cursor() as cursor:
                 self._make_tables(cursor)
                 self._check_rights(cursor)
+        except pg.errors.LockNotAvailable as error:
+            raise RunError(self._locked("cannot be used")) from error
         except pg.OperationalError as error:
             raise InvalidSettingError(
                 f"Postgres cannot be reached: {first_line(error)}. See that it runs, and that the address, "
@@ -79,34 +89,54 @@ class PostgresWarehouse:
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded: of its highest version."""
-        return self._told_by_runs(lambda runs: runs.last(ledger), LastRun())
+        return self._told_by_runs(lambda runs, torn: runs.last(ledger)._replace(torn=torn), LastRun())
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
-        return self._told_by_runs(RunsTable.ledgers, frozenset())
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
+        return self._told_by_runs(lambda runs, _: runs.ledgers(), frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
         tables = LoadTables.of(run)
         pg = psycopg()
         try:
-            with closing(connect(self.dsn)) as connection:
+            with closing(self._connect()) as connection:
                 connection.autocommit = True
                 return self._load(connection, tables)
+        except pg.errors.LockNotAvailable as error:
+            raise RunError(self._locked(f"did not take run {run.run_id}")) from error
         except pg.Error as error:
             raise RunError(
                 f"Postgres did not take run {run.run_id}: {first_line(error)}. Load it again: a run is loaded "
                 "wholly or not at all, and never twice."
             ) from error
 
-    def _told_by_runs(self, question: Callable[[RunsTable], _Found], nothing: _Found) -> _Found:
-        """What the table of runs answers; `nothing` when there is no such table."""
+    def _told_by_runs(self, question: Callable[[RunsTable, bool], _Found], nothing: _Found) -> _Found:
+        """What the table of runs answers, told whether a table is gone; `nothing` when there is no such table."""
         pg = psycopg()
         try:
-            with closing(connect(self.dsn)) as connection, connection.cursor() as cursor:
-                return question(self._runs(cursor)) if columns_there(cursor, self.schema, RUNS) else nothing
+            with closing(self._connect()) as connection, connection.cursor() as cursor:
+                if not columns_there(cursor, self.schema, RUNS):
+                    return nothing
+                return question(self._runs(cursor), bool(self._gone(cursor)))
+        except pg.errors.LockNotAvailable as error:
+            raise RunError(self._locked("does not tell which runs it holds")) from error
         except pg.Error as error:
             raise RunError(f"Postgres does not tell which runs it holds: {first_line(error)}.") from error
+
+    def _connect(self) -> Any:
+        """A connection that waits no longer for a lock than there is patience."""
+        connection = connect(self.dsn)
+        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{self.patience_s * 1000:.0f}ms",))
+        connection.commit()
+        return connection
+
+    def _locked(self, failure: str) -> str:
+        return (
+            f"{self} {failure}: others have had a table in schema {self.schema} locked for {self.patience_s:g} s. "
+            "See who in pg_locks and pg_stat_activity, have them end their transaction, and run it again; nothing has "
+            "changed."
+        )
 
     def _runs(self, cursor: Any) -> RunsTable:
         return RunsTable(
@@ -117,39 +147,75 @@ class PostgresWarehouse:
         with connection.cursor() as cursor:
             with connection.transaction():
                 self._make_tables(cursor)
-            if self._runs(cursor).holds(tables.run):
+            if self._is_there(cursor, tables.run):
                 return {}
             for name in schemas.TABLES:
                 _copy(cursor, name, tables)
             with connection.transaction():
-                cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
-                if self._runs(cursor).holds(tables.run):
+                self._wait_for_turn(cursor)
+                if self._is_there(cursor, tables.run):
                     return {}
+                refilled = self._runs(cursor).holds(tables.run)
+                for name in self._gone(cursor):
+                    self._make_table(cursor, name)
                 stayed = {name: self._replace(cursor, name, whole=tables.replaces(name)) for name in CURRENT}
+                if refilled:
+                    return stayed
                 for name, made_of in APPENDED.items():
                     self._insert(cursor, name, made_of)
                 self._insert_run(cursor, tables)
         return rows_written(tables, stayed)
 
+    def _wait_for_turn(self, cursor: Any) -> None:
+        """Waits for other loaders, however long: they have their patience with locked tables."""
+        cursor.execute("SELECT set_config('lock_timeout', '0', true)")
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", (f"{self.patience_s * 1000:.0f}ms",))
+
+    def _is_there(self, cursor: Any, run: LoadedRun) -> bool:
+        """Whether there is nothing to do for the run; raises `RunError` when it cannot be loaded to what is there."""
+        runs, gone = self._runs(cursor), self._gone(cursor)
+        refuse_others(self, runs.ledgers(), run)
+        there = runs.holds(run)
+        refuse_torn(self, gone, run, runs.last(run.ledger), there=there)
+        return there and not gone
+
+    def _gone(self, cursor: Any) -> list[str]:
+        """Tables of the current state that were dropped after runs were loaded."""
+        if not columns_there(cursor, self.schema, RUNS) or not self._runs(cursor).ledgers():
+            return []
+        return [name for name in CURRENT if not columns_there(cursor, self.schema, name)]
+
     def _make_tables(self, cursor: Any) -> None:
-        """Makes the schema, the tables and the columns that are missing; what is there stays as it is."""
+        """Makes the schema, the tables and the columns that are missing; what is there stays as it is.
+
+        A table of the current state that was dropped is made by the load that fills it.
+        """
         make_schema(cursor, self.schema)
+        gone = self._gone(cursor)
         for name in TABLES:
-            there = columns_there(cursor, self.schema, name)
-            if there and "run_id" not in there:
-                whose = "of a stream" if "revision" in there or name == "rejects" else "of something else"
-                raise InvalidSettingError(
-                    f"The schema {self.schema} of Postgres holds a table {name} {whose}. "
-                    "Give another schema for what is loaded, with ?schema=NAME."
-                )
-            place, fields, key = place_of(self.schema, name), table_schema(name), _KEYS.get(name, ())
-            kinds, missing = kinds_of(fields, key), [field for field in fields if field.name not in there]
-            made = [] if there else create_statements(place, fields, kinds, key, table_doc(name))
-            for statement in made or extend_statements(place, missing, kinds):
-                cursor.execute(statement)
+            if name not in gone:
+                self._make_table(cursor, name)
+
+    def _make_table(self, cursor: Any, name: str) -> None:
+        there = columns_there(cursor, self.schema, name)
+        if there and "run_id" not in there:
+            whose = "of a stream" if "revision" in there or name == "rejects" else "of something else"
+            raise InvalidSettingError(
+                f"The schema {self.schema} of Postgres holds a table {name} {whose}. "
+                "Give another schema for what is loaded, with ?schema=NAME."
+            )
+        place, fields, key = place_of(self.schema, name), table_schema(name), _KEYS.get(name, ())
+        kinds, missing = kinds_of(fields, key), [field for field in fields if field.name not in there]
+        strange = needed_columns(cursor, self.schema, name) - set(fields.names)
+        refuse_strange(f"{place} of Postgres", sorted(strange), [one.name for one in missing])
+        made = [] if there else create_statements(place, fields, kinds, key, table_doc(name))
+        for statement in made or extend_statements(place, missing, kinds):
+            cursor.execute(statement)
 
     def _check_rights(self, cursor: Any) -> None:
-        for name in TABLES:
+        gone = self._gone(cursor)
+        for name in (one for one in TABLES if one not in gone):
             place = place_of(self.schema, name)
             for right in _RIGHTS:
                 cursor.execute("SELECT current_user, has_table_privilege(%s, %s)", (place, right))

@@ -66,6 +66,11 @@ class FolderWarehouse:
         """The folder."""
         return self.path
 
+    @property
+    def has_state(self) -> bool:
+        """Each run is a folder of its own."""
+        return False
+
     def check(self) -> None:
         """Makes the folder; raises `InvalidSettingError` when it cannot be written, or is itself a run."""
         if advice := missing_extra(self.path):

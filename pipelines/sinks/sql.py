@@ -75,13 +75,14 @@ class RunsTable:
 
     def last(self, ledger: str) -> LastRun:
         """The last run of a ledger."""
-        sql = f"SELECT version, run_id FROM {self.place} WHERE ledger = {self.mark} ORDER BY version DESC LIMIT 1"  # noqa: S608 - ours, quoted
+        of_ledger = f"FROM {self.place} WHERE ledger = {self.mark}"
+        sql = f"SELECT version, run_id {of_ledger} ORDER BY version DESC, loaded_at_us DESC LIMIT 1"
         found = self.ask(sql, (ledger,))
         return LastRun(*found[0]) if found else LastRun()
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of all ledgers."""
-        return frozenset(row[0] for row in self.ask(f"SELECT DISTINCT ledger FROM {self.place} WHERE ledger <> ''", ()))  # noqa: S608 - ours, quoted
+        """The ids of all ledgers; "" for runs of none."""
+        return frozenset(row[0] for row in self.ask(f"SELECT DISTINCT ledger FROM {self.place}", ()))  # noqa: S608 - ours, quoted
 
 
 def _comments(place: str, fields: Sequence[pa.Field]) -> list[str]:

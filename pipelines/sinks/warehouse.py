@@ -14,9 +14,15 @@ completed by the next one.
 Rows have the columns of their schema, then ``run_id`` and ``version``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from pipelines.errors import InvalidSettingError, RunError
+
+FILL_AGAIN = (
+    "Run crowdbeam nightly, which loads the whole state; without a ledger load the last whole run again, or a new one."
+)
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,14 @@ class LoadedRun:
 
 
 class LastRun(NamedTuple):
-    """The last run of a ledger that a warehouse holds; without any, version 0."""
+    """The last run of a ledger that a warehouse holds; without any, version 0.
+
+    `torn`: a table of the current state was dropped since, so that only the whole state makes it good.
+    """
 
     version: int = 0
     run_id: str = ""
+    torn: bool = False
 
 
 class Warehouse(Protocol):
@@ -55,6 +65,10 @@ class Warehouse(Protocol):
     def local_path(self) -> str:
         """The file or folder that it is, which may be on this machine; empty: it is none."""
 
+    @property
+    def has_state(self) -> bool:
+        """Whether loads change a current state: it is then of one ledger, or of runs of none."""
+
     def check(self) -> None:
         """Raises `InvalidSettingError` when the warehouse cannot be reached or used; makes what is missing."""
 
@@ -62,14 +76,59 @@ class Warehouse(Protocol):
         """The last run of a ledger that was loaded: of its highest version."""
 
     def ledgers(self) -> frozenset[str]:
-        """The ids of the ledgers whose runs were loaded; empty when there are none."""
+        """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded.
+
+        A warehouse without a current state tells no runs of none.
+        """
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there.
 
-        A run of a ledger that is not newer than its last version is there already.
-        Raises `RunError` when it could not be loaded: nothing has changed then, or the next load completes it.
+        A run of a ledger that is not newer than its last version is there already. Tables of the current state that
+        were dropped after runs were loaded are made by a whole run alone, also by the last one loaded again.
+        Raises `RunError` when it could not be loaded: nothing has changed then, or the next load completes it. So it
+        does when the current state is of another ledger than the run, which it looks at in the same transaction.
         """
 
     def __str__(self) -> str:
         """The address, without anything secret."""
+
+
+def other_runs(ledgers: frozenset[str], ledger: str | None) -> str:
+    """What keeps runs of `ledger` out of a place that holds those of `ledgers`; empty: nothing. None: a new ledger.
+
+    >>> other_runs(frozenset({""}), "a")
+    'holds runs of no ledger'
+    """
+    others = ledgers - {ledger}
+    if others == {""}:
+        return "holds runs of no ledger"
+    return f"holds the runs of {'another' if ledger != '' else 'a'} ledger" if others else ""
+
+
+def refuse_others(place: object, ledgers: frozenset[str], run: LoadedRun) -> None:
+    """Raises `RunError` when the current state at `place` is of others than the ledger of `run`, and not its own."""
+    if others := other_runs(ledgers, run.ledger):
+        raise RunError(f"{place} {others}, whose answers run {run.run_id} would overwrite; give it a place of its own.")
+
+
+def refuse_torn(place: object, gone: Sequence[str], run: LoadedRun, last: LastRun, *, there: bool) -> None:
+    """Raises `RunError` when the tables `gone` were dropped and `run` is not what they held; `there`: it was loaded."""
+    if gone and (not run.whole or (there and run.run_id != last.run_id)):
+        raise RunError(
+            f"The table {gone[0]} of {place} was dropped after run {last.run_id} was loaded, and run {run.run_id} "
+            f"does not hold all of its rows. {FILL_AGAIN}"
+        )
+
+
+def refuse_strange(table: str, strange: Sequence[str], missing: Sequence[str]) -> None:
+    """Raises `InvalidSettingError` when a table has columns, not crowdbeam's, without which no row can be added.
+
+    >>> refuse_strange("scores", [], ["label"])
+    """
+    if strange:
+        renamed = f"If it was {' or '.join(missing)}, rename it back. Else let" if missing else "Let"
+        raise InvalidSettingError(
+            f"The table {table} has the column {strange[0]}, which is not crowdbeam's and takes no null, so that no "
+            f"row can be added. {renamed} it take nulls, or drop it."
+        )

@@ -11,6 +11,7 @@ from pipelines.errors import InputError, first_line
 from pipelines.sources.warehouse_addresses import WarehouseAddress
 from pipelines.sources.warehouse_rows import missing_package, no_table
 
+_SHOWN = 40
 _Told: TypeAlias = Callable[[], AbstractContextManager[None]]  # errors of the client become sentences without secrets
 
 
@@ -62,8 +63,11 @@ def _filter_of(table: Any, address: WarehouseAddress) -> Any:
         found = parser.parse(address.filter)
         bind(table.schema(), found, case_sensitive=True)
     except (ParseException, ValueError, TypeError) as error:
+        said = first_line(error)
+        if isinstance(error, ParseException):  # whose own words are the whole grammar
+            said = f"it cannot be read from {address.filter[error.loc :][:_SHOWN]!r} on"
         raise InputError(
-            f"The filter of {address.text} cannot be used: {first_line(error)}. Write one as pyiceberg reads it, for "
+            f"The filter of {address.text} cannot be used: {said}. Write one as pyiceberg reads it, for "
             "example ?filter=day >= '2026-01-31'."
         ) from error
     return found

@@ -15,6 +15,7 @@ from pipelines.sources.warehouse_addresses import WarehouseAddress
 
 ROWS_PER_BATCH = 1 << 16
 _SHOWN = 5
+_SCHEMA_AND_TABLE = 2
 _LIKE = 0.6
 
 
@@ -30,11 +31,16 @@ class WarehouseRows(Protocol):
 
 
 def no_table(address: WarehouseAddress, tables: Iterable[Sequence[str]]) -> InputError:
-    """What to say when the table is not among `tables`, each the parts of a name: it names those that are near."""
-    names = sorted(tuple(parts[-len(address.table) :]) for parts in tables)
+    """What to say when the table is not among `tables`, each the parts of a name: it names those that are near.
+
+    They are named with their schema: without it a table may not be found, and those of several schemas look alike.
+    """
+    names = sorted({tuple(parts[-max(len(address.table), _SCHEMA_AND_TABLE) :]) for parts in tables})
     near = _near(address.table, names) or [name for name in names if name[-1] == address.table[-1]]
-    there = ", ".join(".".join(name) for name in (near or names)[:_SHOWN])
+    shown = near or names
+    there = ", ".join([".".join(name) for name in shown[:_SHOWN]] + ["…"] * (len(shown) > _SHOWN))
     hint = f"Did you mean {there}?" if near else f"There are {there}." if there else "There are no tables."
+    hint = hint.replace("….", "…")
     return InputError(f"{address.text} names the table {address.table_name}, which is not there. {hint}")
 
 

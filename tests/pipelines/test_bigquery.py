@@ -79,7 +79,7 @@ def test_a_night_is_one_transaction(place, warehouse, nights):
     _, night = (job["configuration"]["query"]["query"] for job in jobs(place, "commit").values())
     kinds = [type(one).__name__ for one in sqlglot.parse(night, read="bigquery") if one]
     assert kinds == [
-        "Transaction", "Select", "Merge", "Delete", "Insert", "Merge", "Delete", "Insert",
+        "Transaction", "Select", "Select", "Merge", "Delete", "Insert", "Merge", "Delete", "Insert",
         "Insert", "Insert", "Insert", "Insert", "Commit",
     ]  # fmt: skip
 

@@ -19,7 +19,7 @@ from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sinks import iceberg, read_through
 from pipelines.sinks.iceberg import LEDGER as BEARS_LEDGER
 from pipelines.sinks.iceberg import LOADING, RUN_ID, TRIES, VERSION, IcebergWarehouse
-from pipelines.sinks.iceberg_tables import table_of
+from pipelines.sinks.iceberg_tables import table_of, told
 from pipelines.sinks.loads import CURRENT, TABLES, loaded_run_of
 from pipelines.sinks.warehouses import warehouse_of
 
@@ -131,7 +131,7 @@ def test_a_whole_run_of_the_same_ledger_goes_on_where_a_broken_one_is_lost(place
     assert _load_and_die(place, first, 3, "before").returncode == -signal.SIGKILL
     shutil.rmtree(first.path)
     whole = replace(second, whole=True)
-    with pytest.raises(RunError, match="was broken off"):
+    with pytest.raises(RunError, match="holds the runs of another ledger"):
         warehouse.load(replace(whole, ledger="another"))
     assert warehouse.load(whole)["runs"] == 1
     assert {row["run_id"] for row in contents()["scores"]} == {second.run_id}
@@ -165,16 +165,23 @@ def test_runs_that_do_not_fit_into_memory_are_read_again(monkeypatch, place, war
     assert {name: place.rows(name) for name in expected} == expected
 
 
-def test_loaders_at_once_load_each_run_once(warehouse, contents, nights, tmp_path):
+def test_loaders_at_once_load_a_night_once(warehouse, contents, nights):
     first, second = nights
-    free = [write_run(tmp_path / name, name, whole=False, scores=[[score(name)]]) for name in ("x", "y")]
     warehouse.load(first)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(warehouse.load, [second, second, *free]))
+        list(pool.map(warehouse.load, [second] * 4))
     found = contents()
-    assert sorted(row["run_id"] for row in found["runs"]) == ["night-1", "night-2", "x", "y"]
-    assert len(found["score_history"]) == 8
-    assert {row["task"] for row in found["scores"]} == {"t1", "t3", "t4", "x", "y"}
+    assert sorted(row["run_id"] for row in found["runs"]) == ["night-1", "night-2"]
+    assert len(found["score_history"]) == 6
+    assert {row["task"] for row in found["scores"]} == {"t1", "t3", "t4"}
+
+
+def test_runs_of_no_ledger_that_are_loaded_at_once_are_each_loaded_once(warehouse, contents, tmp_path):
+    free = [write_run(tmp_path / name, name, whole=False, scores=[[score(name)]]) for name in ("x", "y")]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(warehouse.load, free * 2))
+    assert sorted(row["run_id"] for row in contents()["runs"]) == ["x", "y"]
+    assert {row["task"] for row in contents()["scores"]} == {"x", "y"}
 
 
 def test_a_table_that_others_change_all_the_time_is_given_up_with_a_sentence(
@@ -226,6 +233,15 @@ def test_a_table_of_something_else_is_refused(warehouse, place):
         warehouse.check()
 
 
+def test_a_column_that_somebody_renamed_is_told_before_anything_is_loaded(warehouse, place, table):
+    with table("scores").update_schema() as update:
+        update.rename_column("label", "lbl")
+    before = table("scores").schema()
+    with pytest.raises(InvalidSettingError, match=r"scores has the column lbl, .* If it was label, rename it back"):
+        warehouse.check()
+    assert table("scores").schema() == before
+
+
 def test_a_catalog_that_is_not_described_is_refused(place):
     with pytest.raises(InvalidSettingError, match=r"no Iceberg catalog called 'pond'.*lake.*CATALOG__POND__URI"):
         IcebergWarehouse("pond", "crowd").check()
@@ -254,6 +270,12 @@ def test_no_credential_is_in_an_error_a_log_or_what_is_stored(monkeypatch, tmp_p
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
     assert "hush-hush" not in f"{refused.value} {warehouse} {warehouse!r} {caplog.text}"
+
+
+def test_no_half_of_a_credential_is_left_where_a_long_error_is_cut():
+    with pytest.raises(RunError) as refused, told("It failed", RunError, {"hush-hush"}):
+        raise OSError("x" * 295 + "hush-hush")
+    assert "hush" not in str(refused.value)
 
 
 def test_the_catalog_keeps_no_credential(monkeypatch, warehouse, place, nights, tmp_path):

@@ -87,15 +87,14 @@ def test_every_option_has_a_case_here():
 def test_when_one_warehouse_refuses_the_others_are_loaded_all_the_same(tmp_path):
     first, second = first_night(tmp_path / "first"), second_night(tmp_path / "second")
     assert run_command("load", first.path, "--to", tmp_path / "a").code == 0
-    manifest = json.loads((tmp_path / "second" / "manifest.json").read_text())
-    manifest["settings"] |= {"ledger_id": "others", "whole": "true"}
-    (tmp_path / "second" / "manifest.json").write_text(json.dumps(manifest))
-    before = digest(tmp_path / "a")
+    assert run_command("load", first.path, "--to", tmp_path / "b").code == 0
+    (tmp_path / "a" / "run-000002" / "of somebody else").mkdir(parents=True)
+    before = digest(tmp_path / "a" / "run-000001")
     done = run_command("load", second.path, "--to", tmp_path / "a", "--to", tmp_path / "b", "--json")
     assert done.code == 1
-    assert "holds the runs of another ledger" in done.err
+    assert "a did not take run night-2" in done.err
     assert [one["status"] for one in json.loads(done.out)["warehouses"]] == ["failed", "loaded"]
-    assert digest(tmp_path / "a") == before
+    assert digest(tmp_path / "a" / "run-000001") == before
 
 
 def test_what_changed_is_not_loaded_where_the_night_before_is_missing(tmp_path):

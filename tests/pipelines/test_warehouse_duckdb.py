@@ -91,6 +91,17 @@ def test_columns_of_a_later_version_are_added_and_rows_kept(tmp_path):
     assert found == [("new", {"yes": 1.0}), ("old", None)]
 
 
+def test_a_column_that_somebody_renamed_is_told_before_anything_is_loaded(tmp_path):
+    warehouse = DuckDbWarehouse(str(tmp_path / "a.duckdb"))
+    warehouse.check()
+    with duckdb.connect(warehouse.path) as connection:
+        connection.execute("ALTER TABLE rejects RENAME COLUMN reason TO why")
+    for action in (warehouse.check, lambda: warehouse.load(first_night(tmp_path / "run"))):
+        with pytest.raises(InvalidSettingError, match=r"rejects of duckdb:.* has the column why, .* If it was reason"):
+            action()
+    assert query(warehouse.path, "SELECT count(*) FROM runs") == [(0,)]
+
+
 def test_tables_of_something_else_are_refused(tmp_path):
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         connection.execute("CREATE TABLE scores (player VARCHAR)")

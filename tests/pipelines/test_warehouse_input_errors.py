@@ -58,17 +58,37 @@ def query(folder, text):
 
 
 def test_a_missing_table_of_duckdb_names_the_near_ones(crowd, tmp_path):
-    assert "names the table label, which is not there. Did you mean labels?" in refusal(
+    assert "names the table label, which is not there. Did you mean main.labels?" in refusal(
         f"{crowd}?table=label", tmp_path
     )
     assert "Did you mean main.labels?" in refusal(f"{crowd}?table=mian.labels", tmp_path)
-    assert "There are labels." in refusal(f"{crowd}?table=zzz", tmp_path)
+    assert "There are main.labels." in refusal(f"{crowd}?table=zzz", tmp_path)
 
 
 def test_a_missing_table_of_postgres_names_the_near_ones(dsn, tmp_path):
-    assert "table label, which is not there. Did you mean labels?" in refusal(f"{dsn}?table=label", tmp_path)
+    assert "table label, which is not there. Did you mean public.labels?" in refusal(f"{dsn}?table=label", tmp_path)
     assert "Did you mean public.labels?" in refusal(f"{dsn}?table=publc.labels", tmp_path)
     assert "There are public.kept, public.labels." in refusal(f"{dsn}?table=public.zzz", tmp_path)
+
+
+def test_tables_of_several_schemas_are_named_with_them_each_once_and_the_rest_as_dots(tmp_path):
+    with duckdb.connect(str(tmp_path / "many.duckdb")) as file:
+        for schema in ("a", "b", "c"):
+            file.execute(f"CREATE SCHEMA {schema}")
+            for table in ("edges", "graph"):
+                file.execute(f"CREATE TABLE {schema}.{table} (task VARCHAR)")
+    address = f"duckdb://{tmp_path}/many.duckdb"
+    said = refusal(f"{address}?table=zzz", tmp_path)
+    assert "There are a.edges, a.graph, b.edges, b.graph, c.edges, …" in said
+    assert "….\n" not in said
+    assert "Did you mean a.edges, b.edges, c.edges?" in refusal(f"{address}?table=edges", tmp_path)
+
+
+def test_a_filter_that_cannot_be_read_is_told_in_short(catalog, tmp_path):
+    said = refusal(f"{write_iceberg(catalog, ROWS)}?filter=worker >>> 3", tmp_path)
+    assert "cannot be used: it cannot be read from " in said
+    assert "Write one as pyiceberg reads it" in said
+    assert len(said) < 600
 
 
 def test_a_missing_table_of_iceberg_names_the_near_ones(catalog, tmp_path):

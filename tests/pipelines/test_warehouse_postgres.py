@@ -86,13 +86,13 @@ def _load_into(dsn, schema, folder):
 
 def test_nul_and_long_ids_are_stored_as_the_stream_stores_them(place, warehouse, tmp_path):
     long = "x" * 30_000
-    run = write_run(tmp_path / "run", "r", scores=[[score(one, label=one) for one in (*HARD_IDS, long)]])
+    run = write_run(tmp_path / "run", "r", 1, scores=[[score(one, label=one) for one in (*HARD_IDS, long)]])
     warehouse.load(run)
     found = {row["task"] for row in place.rows("scores")}
     assert {one.replace("\x00", "\ufffd") for one in HARD_IDS} < found
     (cut,) = found - {one.replace("\x00", "\ufffd") for one in HARD_IDS}
     assert len(cut) == 1900 + 1 + 64
-    again = write_run(tmp_path / "again", "s", 1, whole=False, scores=[[score(long, "no")]])
+    again = write_run(tmp_path / "again", "s", 2, whole=False, scores=[[score(long, "no")]])
     warehouse.load(again)
     assert {row["task"]: row["label"] for row in place.rows("scores")}[cut] == "no"
     assert len(place.rows("scores")) == len(HARD_IDS) + 1
@@ -101,6 +101,7 @@ def test_nul_and_long_ids_are_stored_as_the_stream_stores_them(place, warehouse,
 def test_a_second_loader_waits_for_the_first(place, warehouse, tmp_path):
     first, second = first_night(tmp_path / "first"), second_night(tmp_path / "second")
     warehouse.load(first)
+    warehouse = replace(warehouse, patience_s=0.3)  # that is for tables that are locked, not for its turn
     with psycopg.connect(place.dsn) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (0x63726F77, place.schema))
         loader = threading.Thread(target=warehouse.load, args=(second,))
@@ -143,6 +144,25 @@ def test_a_connection_that_is_lost_changes_nothing(place, warehouse, tmp_path):
     assert held(place) == after_second(first, second)
 
 
+@pytest.mark.parametrize("table", ["scores", "runs"])
+def test_a_table_that_others_have_locked_is_given_up_with_a_sentence(place, warehouse, tmp_path, table):
+    first, second = first_night(tmp_path / "first"), second_night(tmp_path / "second")
+    warehouse.load(first)
+    hurried = replace(warehouse, patience_s=0.3)
+    said = r"others have had a table in schema .* locked for 0\.3 s\. See who in pg_locks"
+    with psycopg.connect(place.dsn) as other:
+        other.execute(f'LOCK TABLE "{place.schema}".{table} IN ACCESS EXCLUSIVE MODE')
+        with pytest.raises(RunError, match=said):
+            hurried.load(second)
+        if table == "runs":
+            for ask in (hurried.check, hurried.ledgers, lambda: hurried.last_run("nights")):
+                with pytest.raises(RunError, match=said):
+                    ask()
+    assert held(place) == after_first(first)
+    hurried.load(second)
+    assert held(place) == after_second(first, second)
+
+
 def test_a_server_that_is_away_is_told_in_a_sentence(tmp_path):
     with pytest.raises(InvalidSettingError, match=r"Postgres cannot be reached: .*refused"):
         PostgresWarehouse(NOBODY).check()
@@ -175,6 +195,28 @@ def test_columns_of_a_later_version_are_added_and_rows_kept(place, warehouse, tm
     warehouse.load(write_run(tmp_path / "2", "two", scores=[[score("new", probabilities={"yes": 1.0})]]))
     found = {row["task"]: row["probabilities"] for row in place.rows("score_history")}
     assert found == {"old": None, "new": {"yes": 1.0}}
+
+
+def test_a_column_that_somebody_renamed_is_told_before_anything_is_loaded(place, warehouse, tmp_path):
+    first, second = first_night(tmp_path / "first"), second_night(tmp_path / "second")
+    warehouse.load(first)
+    change(warehouse, "ALTER TABLE scores RENAME COLUMN label TO lbl", "ALTER TABLE scores ADD COLUMN note text")
+    for action in (warehouse.check, lambda: warehouse.load(second)):
+        with pytest.raises(
+            InvalidSettingError, match=r"has the column lbl, .* If it was label, rename it back\. Else let"
+        ):
+            action()
+    change(warehouse, "ALTER TABLE scores RENAME COLUMN lbl TO label", "ALTER TABLE scores DROP COLUMN note")
+    warehouse.load(second)
+    assert held(place) == after_second(first, second)
+
+
+def test_columns_of_somebody_elses_that_have_a_value_of_their_own_may_stay(place, warehouse, tmp_path):
+    warehouse.check()
+    added = ("seen timestamptz NOT NULL DEFAULT now()", "row bigint NOT NULL GENERATED ALWAYS AS IDENTITY", "note text")
+    change(warehouse, *(f"ALTER TABLE scores ADD COLUMN {one}" for one in added))
+    assert warehouse.load(first_night(tmp_path / "first"))["scores"] == 3
+    assert {"seen", "row", "note"} < set(place.query("SELECT * FROM scores")[0])
 
 
 def test_readers_see_the_earlier_state_while_a_whole_run_is_loaded(place, warehouse, tmp_path):
