@@ -6,7 +6,7 @@ import time
 
 import pytest
 from source_files import ODD, csv_bytes, jsonl_bytes, write
-from test_sources_folder import drained, rows
+from test_sources_folder import drained, events_of, rows
 
 from pipelines.sources.folder import FolderSource
 
@@ -100,3 +100,11 @@ def test_positions_of_earlier_versions_are_gone_on_from(tmp_path, small, name, w
     under = {"name": path, "size": size, "skip": 7, "chunk": 0, "row": 0, "reached": 0}
     found = drained(tmp_path, position=json.dumps({"done": {}, "under": under}).encode())
     assert {place for _, place, _ in found.events} == {*range(7, 60)}
+
+
+def test_a_reader_that_is_set_back_reads_again_what_it_has_read_since(tmp_path):
+    write(tmp_path, "x.jsonl", jsonl_bytes(rows(*range(50))))
+    reader = FolderSource(str(tmp_path)).reader(0)
+    first = reader.poll(b"", 20, 0)
+    second, again = reader.poll(first.position, 20, 0), reader.poll(first.position, 20, 0)
+    assert events_of(again) == events_of(second) == [("x.jsonl", n, f"t{n}") for n in range(20, 40)]
