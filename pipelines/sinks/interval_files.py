@@ -71,7 +71,7 @@ def read_intervals(folder: str, name: str) -> pa.Table:
 
 def _account(rows: Mapping[str, pa.Table]) -> dict[str, Any]:
     """What the manifest tells of all rows together: null where there are none of that kind."""
-    with_revision = [table for name, table in rows.items() if name != "rejects" and table.num_rows]
+    with_revision = [table for name, table in rows.items() if name != "rejects"]
     versions = [pc.max(table["model_version"]).as_py() for table in with_revision]
     revisions = [pc.min_max(table["revision"]).as_py() for table in with_revision]
     reasons = rows["rejects"]["reason"].value_counts().to_pylist() if "rejects" in rows else []

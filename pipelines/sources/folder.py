@@ -63,16 +63,16 @@ class FolderSource:
 
     def check(self) -> None:
         """Raises `InputError` when there is no such folder; it may be empty yet."""
+        self.files()
+
+    def files(self) -> dict[str, int]:
+        """The files that are there and finished, by name, with their sizes; `InputError` when there is no folder."""
         if is_local(self.pattern):
             folder = Path(self.pattern)
             if any(sign in self.pattern for sign in _SIGNS) and not folder.exists():
                 folder = folder.parent
             if not any(sign in str(folder) for sign in _SIGNS) and not folder.exists():
                 raise InputError(f"There is no folder {str(folder)!r}. Make it, or check the path.")
-        self.files()
-
-    def files(self) -> dict[str, int]:
-        """The files that are there and finished, by name, with their sizes."""
         found = inputs.match_files(self.pattern)
         return {path: size for path, size in sorted(found) if size and _is_finished(path)}
 

@@ -158,7 +158,7 @@ class Ledger:
         place = np.full(len(names), -1, np.int64)
         place[order] = np.arange(len(order))
         one, other = place[first], place[second]
-        good = (one >= 0) & (other >= 0) & (n_common > 0) & (n_agree >= 0) & (n_agree <= n_common)
+        good = (one >= 0) & (other >= 0) & (n_agree >= 0) & (n_agree <= n_common)
         if not good.all():
             one, other, n_common, n_agree = one[good], other[good], n_common[good], n_agree[good]
         pairs = sorted_pairs(np.minimum(one, other), np.maximum(one, other), n_common, n_agree, len(order))

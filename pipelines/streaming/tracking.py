@@ -91,11 +91,8 @@ class TaskTracker:
                 self._newest = max(self._newest, int(block.time.max(initial=NO_TIME)))
             late = self._late(block)
             n_late = int(late.sum())
-            if n_late and self._rules.late == "reject":
+            if n_late:
                 rejects, block = to_bytes(late_rejects(block, np.flatnonzero(late))), block.rows(~late)
-            elif n_late:
-                self._forget(block.rows(late))
-                n_late = 0
         applied = self.table.apply(block)
         kept = block.rows(np.sort(applied.rows)) if len(applied.rows) else None
         counts, table = self.table.change(applied), self.table
@@ -124,7 +121,9 @@ class TaskTracker:
         return names
 
     def _late(self, block: LabelBlock) -> NDArray[np.bool_]:
-        """(events,) which belong to a task that is closed: known to be, or too old to be new."""
+        """(events,) which belong to a task that is closed: known to be, or too old to be new; none when it reopens."""
+        if self._rules.late == "reopen":
+            return np.zeros(len(block), bool)
         coded = block.task.dictionary_encode()
         absent = self.table.tasks.find(coded.dictionary) < 0
         closed = absent & np.isin(hash_texts(coded.dictionary), self._closed)
@@ -133,11 +132,6 @@ class TaskTracker:
         if self._clock != NO_TIME and block.time is not None:
             late |= absent[place] & (block.time < self._clock - self._rules.task_ttl_us)
         return late
-
-    def _forget(self, block: LabelBlock) -> None:
-        """Tasks of `block` are no longer remembered as closed."""
-        stays = ~np.isin(self._closed, hash_texts(block.task))
-        self._closed, self._closed_at = self._closed[stays], self._closed_at[stays]
 
     def to_bytes(self) -> bytes:
         """All that is known, as one frame."""

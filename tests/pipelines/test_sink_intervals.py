@@ -6,6 +6,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import GlobalWindow
 from sink_rows import HARD_IDS, component, components, reject, rejects, score, scores
@@ -54,7 +55,7 @@ class Timer:
         self._state = state
 
     def set(self, at):
-        self._state.due_at = float(at)
+        self.at, self._state.due_at = at, float(at)
 
     def clear(self):
         self._state.due_at = None
@@ -66,14 +67,15 @@ class Writer:
     def __init__(self, folder, kind="parquet", state=None, patience_s=60.0):
         self.now = 1000.0
         self.state = state or State()
-        self._fn = _WriteIntervalsFn(
+        self.end = Timer(State())
+        self.fn = _WriteIntervalsFn(
             IntervalFolder(str(folder)),
             WriteIntervals(str(folder), 60.0, kind, lambda: self.now, patience_s),
         )
 
     def take(self, name, data=b""):
         cell, timer = Cell(self.state), Timer(self.state)
-        return list(self._fn.process((0, (name, data)), GlobalWindow(), self.state, cell, timer, Timer(State())))
+        return list(self.fn.process((0, (name, data)), GlobalWindow(), self.state, cell, timer, self.end))
 
     def scores(self, *rows):
         return self.take("scores", to_bytes(scores(*rows)))
@@ -81,7 +83,7 @@ class Writer:
     def pass_interval(self):
         self.now = self.state.due_at
         self.state.due_at = None
-        list(self._fn.write_due(self.state, Cell(self.state)))
+        list(self.fn.write_due(self.state, Cell(self.state)))
 
 
 def manifest(folder, number=0):
@@ -261,13 +263,16 @@ def run(folder, args, elements, every_s=0.2):
     with beam.Pipeline(options=PipelineOptions(args)) as pipeline:
         notices = pipeline | beam.Create(elements) | WriteIntervals(str(folder), every_s)
         _ = notices | beam.Map(lambda one, path=str(noted): Path(path).write_text(one[0]))
+    found = pipeline.result.metrics().query(MetricsFilter().with_name("intervals"))["counters"]
+    return sum(counter.result for counter in found)
 
 
 @pytest.mark.parametrize("drained", [True, False])
 @pytest.mark.timeout(60)  # long before the interval ends
 def test_a_pipeline_that_ends_has_written_everything(tmp_path, drained):
     elements = [("scores", to_bytes(scores(score(f"t{n}"), score("last", revision=n + 1)))) for n in range(20)]
-    run(tmp_path, ["--runner=FnApiRunner"], elements + drained * [("drained", b"")], every_s=3600.0)
+    n = run(tmp_path, ["--runner=FnApiRunner"], elements + drained * [("drained", b"")], every_s=3600.0)
+    assert n == len(list((tmp_path / "manifests").iterdir())) > 0
     found = {row["task"]: row["revision"] for row in read(tmp_path)}
     assert len(found) == 21
     assert found["last"] == 20

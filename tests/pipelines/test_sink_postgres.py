@@ -213,7 +213,28 @@ def test_what_postgres_refuses_is_a_sentence(target):
     sink.write("scores", scores(score("t")))
     with pytest.raises(RunError, match=r"Postgres refused rows: .*does not exist"):
         sink.flush()
+    target.check()
+    with pytest.raises(RunError, match="Postgres refused rows"):
+        sink.flush()
     sink.close()
+
+
+def test_a_server_that_only_reads_is_waited_for(target):
+    sink = target.open()
+    sink.write("scores", scores(score("t")))
+    with psycopg.connect(target.dsn, autocommit=True, options="-c default_transaction_read_only=off") as admin:
+        admin.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+        try:
+            flush = threading.Thread(target=sink.flush)
+            flush.start()
+            flush.join(0.5)
+            assert flush.is_alive()
+        finally:
+            admin.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+    flush.join(30)
+    assert sink.retries > 0
+    sink.close()
+    assert list(read(target)) == ["t"]
 
 
 def test_check_says_when_nobody_answers():
@@ -251,11 +272,14 @@ def test_a_password_in_the_address_is_refused_and_not_repeated(dsn):
     assert "hush" not in str(caught.value)
 
 
-def test_many_rows_are_flushed_on_the_way(target, monkeypatch):
+def test_many_rows_are_flushed_on_the_way_and_once(target, monkeypatch):
     monkeypatch.setattr("pipelines.sinks.postgres._MOST_ROWS", 10)
     sink = target.open()
     sink.write("scores", scores(*(score(f"t{n}") for n in range(11))))
     assert len(read(target)) == 11
+    change(target, "DELETE FROM scores")
+    sink.flush()
+    assert read(target) == {}
     sink.close()
 
 

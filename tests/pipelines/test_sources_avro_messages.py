@@ -135,6 +135,7 @@ def test_a_message_of_another_schema_is_told_apart():
         b"\x02",
         b"\x01" + body(ROW)[1:],
         b"\xff" * 9 + b"\x01" + b"rest of the text",
+        b"\xff" * 9 + b"\x7f" + b"seventy bits",
         b"\xff" * 30,
         b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
         body({**ROW, "op": None})[:-1] + b"\x04",

@@ -5,8 +5,9 @@ import os
 import time
 
 import pytest
+from memory_files import FILES
 from source_files import ODD, csv_bytes, jsonl_bytes, write
-from test_sources_folder import drained, rows
+from test_sources_folder import Drained, drained, events_of, rows
 
 from pipelines.sources.folder import FolderSource
 
@@ -100,3 +101,34 @@ def test_positions_of_earlier_versions_are_gone_on_from(tmp_path, small, name, w
     under = {"name": path, "size": size, "skip": 7, "chunk": 0, "row": 0, "reached": 0}
     found = drained(tmp_path, position=json.dumps({"done": {}, "under": under}).encode())
     assert {place for _, place, _ in found.events} == {*range(7, 60)}
+
+
+def test_a_reader_that_is_set_back_reads_again_what_it_has_read_since(tmp_path):
+    write(tmp_path, "x.jsonl", jsonl_bytes(rows(*range(50))))
+    reader = FolderSource(str(tmp_path)).reader(0)
+    first = reader.poll(b"", 20, 0)
+    second, again = reader.poll(first.position, 20, 0), reader.poll(first.position, 20, 0)
+    assert events_of(again) == events_of(second) == [("x.jsonl", n, f"t{n}") for n in range(20, 40)]
+
+
+@LINES
+def test_what_was_told_of_a_growing_file_of_another_file_system_is_not_told_again(small, name, written):
+    path, begin = f"memory://grown-{small}-{name}/{name}", written(rows(*range(30))) + b"nonsense\n"
+    FILES[path] = begin + last_lines(written, 2, rows(31, 32))
+    found = Drained(FolderSource(f"memory://grown-{small}-{name}/").reader(0), max_events=7)
+    FILES[path] += last_lines(written, 1, rows(33))
+    found.go_on()
+    assert found.rejects == [(name, 30, "malformed-record")]
+    assert [place for _, place, _ in found.events] == [*range(30), 31, 32, 32, 33], "only the last comes again"
+
+
+@LINES
+def test_a_file_to_which_a_blank_line_was_added_is_not_read_again(tmp_path, small, name, written):
+    data = written(rows(1, 2))
+    write(tmp_path, name, data)
+    found = drained(tmp_path)
+    for more in (b"\n", last_lines(written, 1, rows(3))):
+        data += more
+        write(tmp_path, name, data)
+        again(found, tmp_path)
+    assert [task for *_, task in found.events] == ["t1", "t2", "t3"]

@@ -68,6 +68,18 @@ def test_a_batch_is_acknowledged_when_it_is_confirmed_and_not_before(service, op
     assert service.waiting("labels") == []
 
 
+def test_what_was_acknowledged_is_neither_acknowledged_again_nor_leased_any_longer(service, opened, monkeypatch):
+    service.publish("labels", message(1))
+    reader = opened()
+    first = reader.poll(b"", 100, 5)
+    reader.confirm(first.position)
+    service.calls.clear()
+    monkeypatch.setattr(pubsub_reader, "LEASE_S", 0)  # every lease is due
+    reader.confirm(first.position)
+    reader.poll(first.position, 100, 0.1)
+    assert service.calls == ["Pull"]
+
+
 def test_what_was_not_acknowledged_comes_again_when_its_lease_ends(service, opened):
     service.publish("labels", message(1))
     reader = opened()

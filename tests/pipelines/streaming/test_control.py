@@ -257,7 +257,7 @@ def test_a_stream_that_is_refused_leaves_no_control_folder(control, tmp_path, so
         bootstrap=bootstrap and str(tmp_path / bootstrap),
     )
     with pytest.raises((InputError, InvalidSettingError), match=r"no-such-place|DirectRunner cannot run"):
-        supervise.run(settings, [f"--runner={runner}Runner"], lambda status: None)
+        supervise.run(settings, [f"--runner={runner}Runner", "--job_endpoint=127.0.0.1:9"], lambda status: None)
     assert not (tmp_path / "control").exists()
 
 

@@ -141,3 +141,12 @@ def test_the_size_of_the_state_is_that_of_its_frames():
         gauges = gauges_set_by(lambda word=f"word-{number}": words.add(word))
         assert list(gauges.values()) == [sum(len(frame) for frame in words.state.bag.read())]
         assert list(gauges) == [f"state_bytes.{words.place[1]}.k"]
+
+
+def test_a_state_of_the_first_layout_is_told_once_and_then_has_the_present_one():
+    words = Words()
+    words.add("a")
+    words.state.cell.write(words.state.cell.read().replace(b'"layout": %d' % LAYOUT, b'"layout": 1'))
+    assert words.open().layout == 1
+    words.add("b")
+    assert words.open().layout == LAYOUT

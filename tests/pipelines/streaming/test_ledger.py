@@ -94,7 +94,27 @@ def test_a_task_of_so_many_labels_that_its_pairs_are_sampled_counts_as_in_the_ba
     withdrawn = [Event("big", f"w{worker}", "no", 3, deleted=True) for worker in range(0, n_workers, 11)]
     pieces = [*cut(rng, events, 5), corrected, withdrawn]
     changes = changes_of(pieces)
-    assert ledger_of(changes[:-1]).edges() == edges_of(surviving([e for piece in pieces[:-1] for e in piece]))
+    ledger = ledger_of(changes[:-1])
+    assert ledger.edges() == edges_of(surviving([e for piece in pieces[:-1] for e in piece]))
+    assert ledger.edges().n_sampled == 1
+    ledger.add(ledger.to_bytes(), -1)
+    assert ledger.edges().n_sampled == 0
     fewer = surviving([e for piece in pieces for e in piece])
     assert sum(label.task == "big" for label in fewer) * (n_workers - 101) // 2 < MAX_PAIRS
     assert ledger_of(changes).edges() == edges_of(fewer), "below the bound again, every pair counts"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_counts_are_possible_whichever_changes_are_still_on_their_way(seed):
+    rng = np.random.default_rng(seed)
+    events = random_events(rng, 300)
+    changes, ledger = changes_of([[event] for event in events]), Ledger()
+    for place in rng.permutation(len(changes)):
+        ledger.add(changes[place])
+        edges = ledger.edges()
+        assert (edges.n_labels > 0).all()
+        assert (edges.n_triples >= 0).all()
+        assert (edges.n_common > 0).all()
+        assert ((edges.n_agree >= 0) & (edges.n_agree <= edges.n_common)).all()
+        assert (edges.first < edges.second).all()
+        assert (np.array(edges.n_by_class) > 0).all()

@@ -253,3 +253,13 @@ def test_an_error_in_a_solution_reaches_the_stream():
     crowd.keeper.begin(NOW, failing)
     with pytest.raises(ValueError, match="no solution"):
         crowd.keeper.finished(NOW)
+
+
+@pytest.mark.parametrize(("second", "given"), [(14.9, False), (15.0, True)])
+def test_at_most_a_fifth_of_the_time_is_spent_on_solutions_with_intervals(second, given):
+    crowd = Crowd(skills_every_s=10.0)
+    crowd.orders.seconds = 1.5  # each of the two parts
+    crowd.say(NOW, *triangle())
+    crowd.solve(NOW)
+    crowd.say(NOW + second, *triangle(seed=1, time=2))
+    assert (crowd.solve(NOW + second).rows is not None) is given

@@ -1,20 +1,25 @@
 """The step that keeps the skills: what it sends on, and what a rollback leaves of it."""
 
 import json
+import os
 import time
+from dataclasses import replace
 
 from stages import TRIANGLE, Keeping, change
 
 from pipelines.streaming.envelopes import (
     DRAIN,
     MARKER,
+    MODEL,
     REPORT,
     SNAPSHOT,
     Marker,
     pack_marker,
+    pack_shard_change,
     unpack_shard_change,
+    unpack_skills,
 )
-from pipelines.streaming.keep_skills import LEDGER
+from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.track import read_frame
 
@@ -158,3 +163,79 @@ def test_while_there_is_a_backlog_models_are_as_rare_as_its_rounds(tmp_path):
     assert keeper.due(now)
     assert not keeper.due(now, behind=True)
     assert keeper.due(now + 1, behind=True)
+
+
+def models(outputs):
+    """The models among what a tick gave."""
+    return [unpack_skills(data) for tag, (_, data) in outputs if tag == "models" and data[:1] == MODEL]
+
+
+def ticks_until(keeping, wanted):
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if found := wanted(keeping.tick()):
+            return found
+    raise AssertionError("it did not come out")
+
+
+def sent(shard, n, *events, total=0):
+    """A change of a shard that has sent `n` envelopes to its board."""
+    return pack_shard_change(replace(unpack_shard_change(change(shard, *events, total=total)), sent=n))
+
+
+def test_a_snapshot_waits_for_changes_that_are_on_their_way(tmp_path):
+    keeping, n, folder = Keeping(tmp_path), len(TRIANGLE), str(tmp_path / "state")
+    keeping(change(0, *TRIANGLE[:9]))
+    keeping(*(pack_marker(Marker(SNAPSHOT, "s", folder, sender=shard, events=[n, 0][shard])) for shard in (0, 1)))
+    assert not os.path.exists(folder)
+    keeping(change(0, *TRIANGLE[9:], total=n))
+    found = Ledger()
+    found.add(read_frame(f"{folder}/{LEDGER}"))
+    assert found.n_events == n
+
+
+def test_a_snapshot_that_takes_too_long_is_given_up(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(pack_marker(Marker(SNAPSHOT, "s", str(tmp_path / "state"), sender=0, events=0)))
+    (cut,) = keeping.state_of().snapshots.values()
+    cut.begun_s -= SNAPSHOT_S - 60
+    keeping(change(0, *TRIANGLE))
+    assert keeping.state_of().snapshots
+    cut.begun_s -= 61
+    keeping(change(0, *TRIANGLE, total=2 * len(TRIANGLE)))
+    assert not keeping.state_of().snapshots
+
+
+def test_what_comes_after_a_rest_wakes_the_stream_up(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(change(0, *TRIANGLE))
+    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard)) for shard in (0, 1)))
+    keeping.ticks_until_drained()
+    keeping.timer.at = None
+    keeping.tick()
+    assert keeping.timer.at is None, "it rests"
+    keeping(change(0, ("u", "ann", "yes", 1)))
+    assert keeping.timer.at is not None
+
+
+def test_a_request_to_end_is_fulfilled_once(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(change(0, *TRIANGLE))
+    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard)) for shard in (0, 1)))
+    keeping.ticks_until_drained()
+    assert keeping.tick() == []
+
+
+def test_a_model_tells_what_the_shards_had_sent_when_its_solution_began(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(sent(0, 5, *TRIANGLE[:9]))
+    keeping.tick()
+    assert keeping.state_of().keeper.busy
+    keeping(sent(0, 8, *TRIANGLE[9:]))
+    assert [model.sent for model in ticks_until(keeping, models)] == [5, 0]
+
+
+def test_a_change_that_was_overtaken_takes_nothing_back_of_what_its_shard_has_sent(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(sent(0, 5, *TRIANGLE[:9]), sent(0, 3, *TRIANGLE[9:]))
+    assert [model.sent for model in ticks_until(keeping, models)] == [5, 0]

@@ -223,3 +223,21 @@ def test_the_clock_never_goes_back_when_a_reader_falls_behind():
     tracked.take(at(0, "old"))
     assert tracked.take(at(8 * TTL, "u")).n_late == 1
     assert tracked.note()["clock"] == 10 * TTL
+
+
+def test_after_a_restart_the_clock_goes_on_to_what_was_the_latest_event():
+    tracked = tracker(n_readers=2)
+    tracked.heard(1, 0)
+    tracked.take(at(5 * TTL, "t"))
+    again = TaskTracker.of(TrackRules(2, TTL), [tracked.to_bytes()], json.loads(json.dumps(tracked.note())))
+    again.heard(1, CAUGHT_UP)
+    again.close_due()
+    assert again.note()["clock"] == 5 * TTL
+
+
+def test_a_closed_task_is_remembered_until_more_than_ten_times_the_ttl_have_passed():
+    tracked, closed_at = tracker(), TTL + STEP
+    for time, task in ((0, "t"), (closed_at, "next")):
+        tracked.take(at(time, task))
+    tracked.take(at(closed_at + REMEMBERED * TTL, "later"))  # closes "next"
+    assert tracked.take(at(closed_at + REMEMBERED * TTL, "t")).n_late == 1
