@@ -36,6 +36,8 @@ def folder(tmp_path_factory):
         (("+", "--time-unit", "h"), "--time-unit is 'h'; it takes"),
         (("+", "--max-ahead", "soon"), "--max-ahead is 'soon'; it takes a time such as 30s, 15m, 12h or 7d."),
         (("+", "--from", "middle"), "--from is 'middle'; it takes earliest, latest."),
+        (("+", "--group", ""), "--group is empty; give a name, or leave it out."),
+        (("+", "--group", " "), "--group is empty; give a name, or leave it out."),
         (("+", "--readers", "0"), "--readers is 0; it takes a number from 1 to 1024."),
         (("+", "--readers", "two"), "--readers is 'two'; it takes a whole number."),
         (("+", "--block", "0"), "--block is 0; it takes a number from 1 to 1e+06."),
