@@ -27,6 +27,7 @@ from pipelines.sources.endless import source_of
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
+from pipelines.streaming.claims import refuse_occupied
 from pipelines.streaming.control import Control, held, owned
 from pipelines.streaming.ending import ENDED, Job, name_job
 from pipelines.streaming.envelopes import DRAIN, Marker
@@ -54,6 +55,7 @@ def run(
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
     control, given = Control(absolute(settings.control)), with_streaming_flags(_with_runner(beam_args))
+    refuse_occupied(settings)
     with held(control):
         check_addresses(settings)
         prism = prism_of(given)

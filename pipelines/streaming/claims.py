@@ -1,0 +1,76 @@
+"""Claiming folders: those that a stream writes to hold nothing that no stream wrote."""
+
+import os
+from pathlib import Path
+
+from pipelines.errors import InvalidSettingError
+from pipelines.inputs import SUFFIXES, ending_of
+from pipelines.locking import LOCK
+from pipelines.run_folder import MANIFEST
+from pipelines.sinks.folder import IntervalFolder
+from pipelines.sinks.interval_files import MANIFESTS
+from pipelines.sinks.targets import sink_of
+from pipelines.sources.storage import is_local
+from pipelines.streaming.settings import StreamSettings
+from schemas import TABLES
+
+_WRITTEN = (*TABLES, MANIFESTS, LOCK)
+_CROWD = ("truth.csv", "labels")
+
+
+def refuse_occupied(settings: StreamSettings) -> None:
+    """Raises `InvalidSettingError` when a folder to write to holds something else; nothing is made.
+
+    Folders elsewhere than on this machine are not looked into.
+    """
+    places = (settings.source, *settings.sinks, settings.rejects, settings.control, settings.bootstrap)
+    own = [Path(os.path.realpath(place.removeprefix("file://"))) for place in places if place and is_local(place)]
+    for option, folder in sink_folders(settings):
+        what = _finished(folder) or _foreign(folder, own)
+        _refuse(option, folder, what)
+    if is_local(settings.control):
+        folder = settings.control.removeprefix("file://")
+        _refuse("--control", folder, _finished(folder) or _labels(folder))
+
+
+def sink_folders(settings: StreamSettings) -> list[tuple[str, str]]:
+    """The folders of this machine that rows go to, each with its option."""
+    texts = [*(("--sink", text) for text in settings.sinks), ("--rejects", settings.rejects)]
+    targets = [(option, sink_of(text)) for option, text in texts if text]
+    folders = [(option, target.path) for option, target in targets if isinstance(target, IntervalFolder)]
+    return [(option, folder) for option, folder in folders if is_local(folder)]
+
+
+def _refuse(option: str, folder: str, what: str) -> None:
+    if what:
+        raise InvalidSettingError(f"{option} {folder} holds {what}; give a folder of its own.")
+
+
+def _finished(folder: str) -> str:
+    """What somebody else has finished in the folder: a run, a crowd, or nothing."""
+    names = _names(folder)
+    if MANIFEST in names:
+        return "a finished run"
+    return "a simulated crowd" if set(_CROWD) <= set(names) else ""
+
+
+def _foreign(folder: str, own: list[Path]) -> str:
+    """The first thing in a sink that no stream wrote; hidden files, and places of this very stream, do not count."""
+    for name in _names(folder):
+        place = Path(os.path.realpath(folder), name)
+        if name not in _WRITTEN and not name.startswith(".") and not any(one.is_relative_to(place) for one in own):
+            return f"{name!r}, which no stream wrote"
+    return ""
+
+
+def _labels(folder: str) -> str:
+    """A file in the folder that a batch would read."""
+    files = [name for name in _names(folder) if ending_of(name) in SUFFIXES and not name.endswith(".json")]
+    return f"labels, {files[0]!r}" if files else ""
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []  # missing, or no folder: told by whoever makes it
