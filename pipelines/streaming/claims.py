@@ -1,11 +1,13 @@
-"""Claiming folders: those that a stream writes to hold nothing that no stream wrote."""
+"""Claiming folders: those that a stream writes to hold nothing else, and no other stream writes to them."""
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pipelines.errors import InvalidSettingError
 from pipelines.inputs import SUFFIXES, ending_of
-from pipelines.locking import LOCK
+from pipelines.locking import LOCK, Lock, alone_in
 from pipelines.run_folder import MANIFEST
 from pipelines.sinks.folder import IntervalFolder
 from pipelines.sinks.interval_files import MANIFESTS
@@ -31,6 +33,26 @@ def refuse_occupied(settings: StreamSettings) -> None:
     if is_local(settings.control):
         folder = settings.control.removeprefix("file://")
         _refuse("--control", folder, _finished(folder) or _labels(folder))
+
+
+@contextmanager
+def claimed(settings: StreamSettings) -> Iterator[None]:
+    """Makes the folders that rows go to and keeps other streams out while the body runs.
+
+    Raises `InvalidSettingError` when one is at work in one of them. Folders elsewhere are not locked, nor
+    those of a file system without locks. A folder is never removed: a job that outlives its command writes on.
+    """
+    folders = sink_folders(settings)
+    for _, folder in folders:
+        IntervalFolder(folder).check()
+    with ExitStack() as locks:
+        for option, folder in folders:
+
+            def in_use(process: str, place: str = f"{option} {folder}") -> str:
+                return f"A stream (process {process}) writes to {place}; stop it, or give another folder."
+
+            locks.enter_context(alone_in(folder, Lock(option, LOCK, in_use, lambda: 0)))
+        yield
 
 
 def sink_folders(settings: StreamSettings) -> list[tuple[str, str]]:

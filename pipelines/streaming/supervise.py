@@ -27,7 +27,7 @@ from pipelines.sources.endless import source_of
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
-from pipelines.streaming.claims import refuse_occupied
+from pipelines.streaming.claims import claimed, refuse_occupied
 from pipelines.streaming.control import Control, held, owned
 from pipelines.streaming.ending import ENDED, Job, name_job
 from pipelines.streaming.envelopes import DRAIN, Marker
@@ -59,10 +59,11 @@ def run(
     with held(control):
         check_addresses(settings)
         prism = prism_of(given)
-        plan = plan_of(settings.absolute())
-        outlived = not runs_on_prism(given)
-        with owned(control, outlived), _quiet_when_gone(), prism_server(given, prism) as flags:
-            return _supervised(plan, flags, watch, begun)
+        with claimed(settings):
+            plan = plan_of(settings.absolute())
+            outlived = not runs_on_prism(given)
+            with owned(control, outlived), _quiet_when_gone(), prism_server(given, prism) as flags:
+                return _supervised(plan, flags, watch, begun)
 
 
 def _supervised(

@@ -1,6 +1,9 @@
 """A stream's folders hold nothing else."""
 
+import errno
 import os
+import subprocess
+import sys
 
 import pytest
 from command_line import run_command
@@ -8,8 +11,17 @@ from command_line import run_command
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks.interval_files import write_interval
 from pipelines.streaming import supervise
-from pipelines.streaming.claims import refuse_occupied
+from pipelines.streaming.claims import claimed, refuse_occupied
 from pipelines.streaming.settings import StreamSettings
+
+HOLDER = """
+import sys
+from pipelines.streaming.claims import claimed
+from pipelines.streaming.settings import StreamSettings
+with claimed(StreamSettings("in", ("kafka://nowhere:1/x", "out"), "other", "bad")):
+    print("in", flush=True)
+    sys.stdin.readline()
+"""
 
 
 @pytest.fixture
@@ -67,3 +79,36 @@ def test_a_control_folder_holds_no_labels_but_whatever_else(here):
     (here / "control" / "labels.csv.gz").touch()
     with pytest.raises(InvalidSettingError, match=r"--control control holds labels, 'labels\.csv\.gz'; give a folder"):
         refuse_occupied(settings())
+
+
+def test_one_stream_at_a_time_writes_to_a_folder(here):
+    (here / "in").mkdir()
+    (here / "link").symlink_to("out")
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "in\n"
+    for given in (settings(sink="link"), settings(sink="bad")):
+        told = (
+            rf"^A stream \(process {holder.pid}\) writes to --sink {given.sinks[0]}; stop it, or give another folder\.$"
+        )
+        with pytest.raises(InvalidSettingError, match=told):
+            supervise.run(given, [], lambda status: None)
+    assert not (here / "control").exists()
+    holder.kill()
+    holder.communicate(timeout=60)
+    with claimed(settings(rejects="bad")):
+        refuse_occupied(settings(rejects="bad"))
+
+
+def test_a_folder_without_locks_is_written_to_all_the_same(here, monkeypatch):
+    def flock(lock, how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with claimed(settings()):
+        assert (here / "out").is_dir()
+
+
+def test_a_sink_that_cannot_be_made_is_told_as_ever(here):
+    (here / "out").touch()
+    with pytest.raises(InvalidSettingError, match=r"The sink out is a file; give a folder\."), claimed(settings()):
+        pass
