@@ -13,6 +13,8 @@ from pipelines.sinks.folder import IntervalFolder
 from pipelines.sinks.interval_files import MANIFESTS
 from pipelines.sinks.targets import sink_of
 from pipelines.sources.storage import is_local
+from pipelines.streaming.control import OWNER, Control, read_json
+from pipelines.streaming.ending import has_ended_on_flink
 from pipelines.streaming.settings import StreamSettings
 from schemas import TABLES
 
@@ -53,6 +55,24 @@ def claimed(settings: StreamSettings) -> Iterator[None]:
 
             locks.enter_context(alone_in(folder, Lock(option, LOCK, in_use, lambda: 0)))
         yield
+
+
+def refuse_outlived(control: Control) -> None:
+    """Raises `InvalidSettingError` when the job of a command that was killed may still be at work in the folder.
+
+    To be asked while the folder is held: then no command of this machine is.
+    """
+    known = read_json(control.path(OWNER))
+    if known is None or not known["outlived"]:
+        return
+    name, address = known.get("job", ""), known.get("flink", "")
+    if address and has_ended_on_flink(address, name):
+        return
+    raise InvalidSettingError(
+        f"The job {name and name + ' '}of an earlier stream may still run in --control {control.folder}, without its "
+        f"command. Have it end: `crowdbeam stream stop --control {control.folder}`, then cancel it in Flink; and "
+        f"give another folder, or remove {control.path(OWNER)}."
+    )
 
 
 def sink_folders(settings: StreamSettings) -> list[tuple[str, str]]:

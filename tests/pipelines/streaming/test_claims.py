@@ -1,9 +1,12 @@
 """A stream's folders hold nothing else."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from command_line import run_command
@@ -11,7 +14,9 @@ from command_line import run_command
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks.interval_files import write_interval
 from pipelines.streaming import supervise
-from pipelines.streaming.claims import claimed, refuse_occupied
+from pipelines.streaming.claims import claimed, refuse_occupied, refuse_outlived
+from pipelines.streaming.control import OWNER, Control, owned, read_json, write_json
+from pipelines.streaming.ending import place_of
 from pipelines.streaming.settings import StreamSettings
 
 HOLDER = """
@@ -112,3 +117,66 @@ def test_a_sink_that_cannot_be_made_is_told_as_ever(here):
     (here / "out").touch()
     with pytest.raises(InvalidSettingError, match=r"The sink out is a file; give a folder\."), claimed(settings()):
         pass
+
+
+def owner_that_was_killed(control, job, outlived=True):
+    """What a command leaves that was killed elsewhere, or in a container that is started again."""
+    with owned(control, outlived, job):
+        left = read_json(control.path(OWNER))
+    write_json(control.path(OWNER), left)
+
+
+@pytest.fixture
+def flink():
+    """Where a Flink answers, and the states of its jobs called crowdbeam-1."""
+    states = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            jobs = [{"jid": "1", "name": "crowdbeam-1", "state": state} for state in states]
+            self.wfile.write(json.dumps({"jobs": [*jobs, {"jid": "2", "name": "else", "state": "RUNNING"}]}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}", states
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("job", [{}, {"job": "crowdbeam-1", "flink": ""}, {"job": "crowdbeam-1", "flink": "nowhere:1"}])
+def test_a_stream_does_not_begin_while_the_job_of_a_killed_command_may_run(job, here):
+    (here / "in").mkdir()
+    (here / "control").mkdir()
+    control = Control("control")
+    owner_that_was_killed(control, job)
+    with pytest.raises(InvalidSettingError, match=r"may still run in --control .*then cancel it in Flink") as told:
+        supervise.run(settings(), [], lambda status: None)
+    assert job.get("job", "The job of an") in str(told.value)
+    assert not (here / "out").exists()
+    refuse_outlived(Control("another"))
+    os.remove(here / "control" / OWNER)
+    refuse_outlived(control)
+
+
+def test_a_job_that_flink_says_has_ended_keeps_no_stream_out(here, flink):
+    address, states = flink
+    (here / "control").mkdir()
+    control = Control("control")
+    owner_that_was_killed(control, place_of([f"--flink_master=http://{address}/"], "crowdbeam-1"))
+    refuse_outlived(control)
+    for states[:] in (["CANCELED", "RUNNING"], ["RESTARTING"]):
+        with pytest.raises(InvalidSettingError, match=r"The job crowdbeam-1 of an earlier stream may still run"):
+            refuse_outlived(control)
+    for states[:] in (["CANCELED"], ["FINISHED", "FAILED"]):
+        refuse_outlived(control)
+
+
+def test_a_command_that_was_killed_with_its_job_keeps_no_stream_out(here):
+    (here / "control").mkdir()
+    owner_that_was_killed(Control("control"), {}, outlived=False)
+    refuse_outlived(Control("control"))
