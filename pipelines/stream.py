@@ -48,6 +48,11 @@ class StreamPlan:
     bootstrap: str = ""
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
 
+    @property
+    def job_name(self) -> str:
+        """What the job is called where nobody gives it a name."""
+        return f"crowdbeam-{self.job[:12]}"
+
 
 def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
     """The road: poll, track, keep skills, answer, write. Every state is keyed, and there is no side input."""

@@ -151,9 +151,10 @@ def held(control: Control) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def owned(control: Control, outlived: bool) -> Iterator[None]:
-    """Marks a control folder as this process's while the body runs; when it is killed, is it `outlived` by its job?"""
-    write_json(control.path(OWNER), {"pid": os.getpid(), "host": socket.gethostname(), "outlived": outlived})
+def owned(control: Control, outlived: bool, job: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Marks a control folder as this process's while the body runs; is it `outlived`, when killed, by its `job`?"""
+    owner = {"pid": os.getpid(), "host": socket.gethostname(), "outlived": outlived}
+    write_json(control.path(OWNER), {**owner, **(job or {})})
     try:
         yield
     finally:

@@ -4,13 +4,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipelines.late import LATE
 from pipelines.streaming.answering import FRESH_S
 from pipelines.streaming.envelopes import BOOTSTRAPPED, DRAIN, Change, Marker
 from pipelines.streaming.skill_keeping import SkillKeeper, Solution
 
 _QUIET_S = 0.15
-_WORST = 5
+_WORST, _LOW = 5, 0.5
+_OF_WORST = ("worker", "skill", "skill_high", "n_labels")
 _BACKLOG = 10_000
 
 
@@ -44,7 +48,7 @@ class Desk:
         self.told_at = self.read_at_s = 0.0
         self.last: Solution | None = None
         self.model_events = 0
-        self.worst: list[str] = []
+        self.worst: list[dict[str, Any]] = []
 
     def hear(self, report: dict[str, Any]) -> None:
         """Takes what a reader reports: many events that wait are a backlog if those just read have waited long."""
@@ -99,7 +103,16 @@ def status_of(desk: Desk) -> dict[str, Any]:
         status["model_events"] = desk.model_events
         status["graph"] = solved.counts()
         if solved.intervals is not None:
-            high = solved.intervals[1].tolist()
-            desk.worst = [worker for _, worker in sorted(zip(high, solved.fit.workers.tolist(), strict=True)) if worker]
-        status["worst_workers"] = desk.worst[:_WORST]
+            desk.worst = _worst(solved.skill_table())
+        status["worst_workers"] = desk.worst
     return status
+
+
+def _worst(skills: pa.Table) -> list[dict[str, Any]]:
+    """The workers whose skill is determined and surely low, worst first."""
+    known = pc.is_in(skills["status"], value_set=pa.array(["ok", "saturated"]))
+    low = skills.filter(pc.and_(known, pc.less(skills["skill_high"], _LOW)))
+    rows: list[dict[str, Any]] = low.sort_by([("skill_high", "ascending"), ("worker", "ascending")]).to_pylist()[
+        :_WORST
+    ]
+    return [{name: row[name] for name in _OF_WORST} for row in rows]

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipelines.errors import RunError
 
 ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
 _GONE = ("CANCELED", "FAILED", "FINISHED")
+_UNANSWERED = (OSError, http.client.HTTPException, ValueError, KeyError, RunError)
 _TIMEOUT_S = 10.0
 _LAST_WORDS_S = 5.0
 _MOST_CHARACTERS = 600
@@ -35,6 +37,20 @@ def name_job(options: PipelineOptions, name: str) -> str:
     named = options.view_as(GoogleCloudOptions)
     named.job_name = named.job_name or name
     return str(named.job_name)
+
+
+def place_of(beam_args: Sequence[str], name: str) -> dict[str, str]:
+    """What a later command must know of a job to ask for it: its name, and where its Flink answers; empty: nowhere."""
+    options = PipelineOptions(list(beam_args))
+    return {"job": name_job(options, name), "flink": _address_of(options)}
+
+
+def has_ended_on_flink(address: str, name: str) -> bool:
+    """Whether the Flink that answers at the address says that it runs no job of that name."""
+    try:
+        return not _under_way(address, name)
+    except _UNANSWERED:
+        return False
 
 
 class _Messages(threading.Thread):
@@ -106,19 +122,28 @@ class Job:
 
 def _end_on_flink(options: PipelineOptions) -> None:
     name = options.view_as(GoogleCloudOptions).job_name
-    master = options.view_as(FlinkRunnerOptions).flink_master or ""
-    address = master.rpartition("//")[2].rstrip("/")
+    address = _address_of(options)
     by_hand = f"end it with `flink cancel`: it is called {name}"
-    if ":" not in address:  # "[auto]" and "[local]" are no addresses
+    if not address:
         _say(f"the job stays in Flink, where it reads nothing; {by_hand}. With --flink_master=HOST:PORT it ends.")
         return
     try:
-        jobs = _ask(address, "/jobs/overview")["jobs"]
-        for job in jobs:
-            if job["name"] == name and job["state"] not in _GONE:
-                _ask(address, f"/jobs/{job['jid']}?mode=cancel", "PATCH")
-    except (OSError, http.client.HTTPException, ValueError, RunError) as error:
+        for job in _under_way(address, name):
+            _ask(address, f"/jobs/{job}?mode=cancel", "PATCH")
+    except _UNANSWERED as error:
         _say(f"Flink at {address} cannot be asked to end the job ({error}); {by_hand}.")
+
+
+def _address_of(options: PipelineOptions) -> str:
+    """Where Flink answers, or nothing: "[auto]" and "[local]" are no addresses."""
+    address = str(options.view_as(FlinkRunnerOptions).flink_master or "").rpartition("//")[2].rstrip("/")
+    return address if ":" in address else ""
+
+
+def _under_way(address: str, name: str) -> list[str]:
+    """The ids of Flink's jobs of that name that have not ended."""
+    jobs = _ask(address, "/jobs/overview")["jobs"]
+    return [job["jid"] for job in jobs if job["name"] == name and job["state"] not in _GONE]
 
 
 def _ask(address: str, path: str, method: str = "GET") -> Any:

@@ -71,6 +71,8 @@ class StreamSettings:
             raise InvalidSettingError(f"--late is {self.late!r}; it takes {', '.join(LATE_RULES)}.")
         if self.start_from not in STARTS_FROM:
             raise InvalidSettingError(f"--from is {self.start_from!r}; it takes {', '.join(STARTS_FROM)}.")
+        if not self.group.strip():
+            raise InvalidSettingError("--group is empty; give a name, or leave it out.")
         if self.aggregate.repeats != "last":
             raise InvalidSettingError("A stream takes a worker's latest label on a task; --repeats is for batches.")
         if self.aggregate.method != "pgd":

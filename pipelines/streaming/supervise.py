@@ -27,8 +27,9 @@ from pipelines.sources.endless import source_of
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
+from pipelines.streaming.claims import claimed, refuse_occupied, refuse_outlived
 from pipelines.streaming.control import Control, held, owned
-from pipelines.streaming.ending import ENDED, Job, name_job
+from pipelines.streaming.ending import ENDED, Job, name_job, place_of
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.prism import prism_of, prism_server
 from pipelines.streaming.runner_flags import runs_on_flink, runs_on_prism, with_streaming_flags
@@ -54,20 +55,23 @@ def run(
     In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
     """
     control, given = Control(absolute(settings.control)), with_streaming_flags(_with_runner(beam_args))
+    refuse_occupied(settings)
     with held(control):
+        refuse_outlived(control)
         check_addresses(settings)
         prism = prism_of(given)
-        plan = plan_of(settings.absolute())
-        outlived = not runs_on_prism(given)
-        with owned(control, outlived), _quiet_when_gone(), prism_server(given, prism) as flags:
-            return _supervised(plan, flags, watch, begun)
+        with claimed(settings):
+            plan = plan_of(settings.absolute())
+            outlived, job = not runs_on_prism(given), place_of(given, plan.job_name)
+            with owned(control, outlived, job), _quiet_when_gone(), prism_server(given, prism) as flags:
+                return _supervised(plan, flags, watch, begun)
 
 
 def _supervised(
     plan: StreamPlan, flags: Sequence[str], watch: Watcher, begun: Callable[[], None] | None
 ) -> dict[str, Any]:
     options = options_of(flags)
-    name_job(options, f"crowdbeam-{plan.job[:12]}")
+    name_job(options, plan.job_name)
     pipeline = beam.Pipeline(options=options)
     build(pipeline, plan)
     with _signals() as asked:

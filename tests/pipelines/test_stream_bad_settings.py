@@ -31,11 +31,18 @@ def folder(tmp_path_factory):
         (("+", "--rejects", "./sink"), "Two of --sink and --rejects are one folder; give each one of its own."),
         (("+", "--control", "{}/labels"), "would read what is in --control"),
         (("+", "--control", "sink/"), "--control sink/ is a sink too; give it a folder of its own."),
+        (("+", "--sink", "{}/run"), "run holds a finished run; give a folder of its own."),
+        (("+", "--rejects", "{}/run"), "--rejects {}/run holds a finished run; give a folder of its own."),
+        (("+", "--control", "{}/run"), "--control {}/run holds a finished run; give a folder of its own."),
+        (("+", "--sink", "{}/days"), "days holds '0.csv', which no stream wrote; give a folder of its own."),
+        (("+", "--control", "{}/days"), "days holds labels, '0.csv'; give a folder of its own."),
         (("+", "--message-format", "xml"), "--message-format is 'xml'; it takes json, avro."),
         (("+", "--columns", "item=task"), "--columns"),
         (("+", "--time-unit", "h"), "--time-unit is 'h'; it takes"),
         (("+", "--max-ahead", "soon"), "--max-ahead is 'soon'; it takes a time such as 30s, 15m, 12h or 7d."),
         (("+", "--from", "middle"), "--from is 'middle'; it takes earliest, latest."),
+        (("+", "--group", ""), "--group is empty; give a name, or leave it out."),
+        (("+", "--group", " "), "--group is empty; give a name, or leave it out."),
         (("+", "--readers", "0"), "--readers is 0; it takes a number from 1 to 1024."),
         (("+", "--readers", "two"), "--readers is 'two'; it takes a whole number."),
         (("+", "--block", "0"), "--block is 0; it takes a number from 1 to 1e+06."),
@@ -87,7 +94,7 @@ def test_bad_settings_are_refused_with_one_sentence_before_anything_runs(
     done = run_command("stream", *told)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("crowdbeam: ")
-    assert sentence in done.err
+    assert sentence.replace("{}", str(folder)) in done.err
     assert done.err.count("\n") == 1
     assert "Traceback" not in done.err
     assert list((tmp_path / "tmp").iterdir()) == [], "nothing is left"

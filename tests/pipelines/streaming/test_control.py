@@ -166,9 +166,9 @@ def test_a_new_stream_finds_nothing_of_an_earlier_one(there):
 def test_the_status_is_what_was_told_last_and_when(there):
     control = there
     control.tell({"events": 1})
-    control.tell({"events": 2, "worst_workers": ["wé"]})
+    control.tell({"events": 2, "worst_workers": [{"worker": "wé"}]})
     status = control.status()
-    assert (status["events"], status["worst_workers"]) == (2, ["wé"])
+    assert (status["events"], status["worst_workers"]) == (2, [{"worker": "wé"}])
     assert status["at_s"] > 0
 
 
