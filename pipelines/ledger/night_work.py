@@ -20,6 +20,7 @@ from pipelines.blocks import NO_TIME
 from pipelines.gates import check_gates, facts_of, skill_drift
 from pipelines.input_care import unchanged
 from pipelines.inputs import InputFile, InputPlan, checksum_of
+from pipelines.ledger.closing import as_fields, closed_by_night
 from pipelines.ledger.counts_file import KeptCounts, changed_edges
 from pipelines.ledger.night import (
     ChangedShard,
@@ -84,12 +85,12 @@ class NightWork:
         clock.lap("solve")
         writer = RunWriter(self.ledger.folder.at("runs", name_of(self._number)), settings.batch.output_format)
         clock_us = max(newest_time(shards), last.clock_us if last else NO_TIME)
-        closing = self._closing(closed_before, clock_us)
+        closings = closed_by_night(last, settings.task_ttl_us, clock_us)
+        closing = max(closings.values(), default=closed_before)
         closed = self._write_run(writer, read, shards, change, solved, (closed_before, closing))
         clock.lap("score")
-        version = replace(
-            self._version(shards, solved, inputs, prior), clock_us=clock_us, closed_before_us=closing, closed=closed
-        )
+        version = self._version(shards, solved, inputs, prior)
+        version = replace(version, clock_us=clock_us, closed=closed, **as_fields(closings, version.settings))
         manifest = self._manifest(writer, solved, version, clock)
         return replace(version, counts=manifest["counts"]), manifest
 
@@ -108,11 +109,6 @@ class NightWork:
     def _is_whole(self) -> bool:
         last = self.ledger.version
         return self.settings.rescore == "all" or last is None or self.loaded > last.number
-
-    def _closing(self, closed_before: int, clock_us: int) -> int:
-        """Tasks whose latest event is older than this are closed when the night is over."""
-        ttl = self.settings.task_ttl_us
-        return max(closed_before, clock_us - ttl) if ttl and clock_us != NO_TIME else closed_before
 
     def _write_run(
         self,

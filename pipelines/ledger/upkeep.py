@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from crowdcore.edges import EdgeCounts
 from pipelines.addresses import refuse_warehouse
 from pipelines.blocks import NO_TIME
 from pipelines.errors import InputError, InvalidSettingError, RunError
+from pipelines.ledger.closing import as_fields, closed_with_clock
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
 from pipelines.ledger.folder import LedgerFolder, checksum_of, refuse_inside
 from pipelines.ledger.night import OpenLedger
@@ -118,12 +119,14 @@ def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     current = folder.existing()
     _refuse_damaged(folder, current)
     ledger, change, n_labels, n_rows = OpenLedger(folder, current), CountsChange(), 0, 0
+    newest_us = NO_TIME
     version = _next(current.number, "forget", current, worker)
 
     def without(state: TaskState) -> TaskState:
-        nonlocal n_labels, n_rows
+        nonlocal n_labels, n_rows, newest_us
         code = int(pc.index(state.workers, worker).as_py())
         mine = state.worker == code
+        newest_us = max(newest_us, _newest(state, mine))
         if code < 0 or not mine.any():
             return state
         touched = np.bincount(state.row_task[mine], minlength=len(state)) > 0
@@ -141,7 +144,7 @@ def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
         raise InvalidSettingError(f"{folder.path} holds no label of the worker {worker!r}. Check the id.")
     prior = {who: skill for who, skill in prior_of(current).items() if who != worker}
     version = replace(version, settings={**version.settings, PRIOR: json.dumps(prior, ensure_ascii=False)})
-    version = _without_time(version, segments)
+    version = _without_time(version, newest_us)
     version = _with_counts(
         folder, replace(version, segments=segments, n_tasks=sum(one.n_tasks for one in segments)), kept, change.total()
     )
@@ -150,12 +153,18 @@ def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     return version, n_labels
 
 
-def _without_time(version: Version, segments: Sequence[KeptSegment]) -> Version:
+def _newest(state: TaskState, others: Any) -> int:
+    """The time of the latest event, `others` left out; a task's `latest` tells which times were in the future."""
+    counts = ~others & (state.time != NO_TIME) & (state.time <= state.latest[state.row_task])
+    return int(state.time[counts].max(initial=NO_TIME))
+
+
+def _without_time(version: Version, newest_us: int) -> Version:
     """The version with the clock that is left when a worker's events are gone, and with what that closes."""
-    clock_us = min(version.clock_us, max((one.latest_us for one in segments), default=NO_TIME))
-    if version.closed_before_us == NO_TIME or clock_us == NO_TIME:
+    clock_us = min(version.clock_us, newest_us)
+    if clock_us == NO_TIME:
         return replace(version, clock_us=clock_us)
-    return replace(version, clock_us=clock_us, closed_before_us=version.closed_before_us - version.clock_us + clock_us)
+    return replace(version, clock_us=clock_us, **as_fields(closed_with_clock(version, clock_us), version.settings))
 
 
 def _latest(state: TaskState, touched: Any) -> Any:

@@ -115,6 +115,7 @@ class IcebergWarehouse:
                 f"Run {run.run_id} was not loaded into {self}",
                 RunError,
                 secrets_of(catalog),
+                ValueError,
                 advice="Load it again: what is there already is not written twice.",
             ),
         ):

@@ -41,7 +41,7 @@ def test_no_clock_and_no_lag_is_lost_between_instances_of_the_step(tmp_path, mon
     polling = Polling(tmp_path, monkeypatch, behind, quiet, behind, behind, quiet)
     first, second = polling.fn, polling.instance()
     found = list(polling.in_turn(first, second, first, second, first))
-    assert [clocks_in(one) for one in found] == [[9], [CAUGHT_UP], [9], [], [CAUGHT_UP]]
+    assert [clocks_in(one) for one in found] == [[9], [1000_000_000], [9], [], [1000_000_000]]
     assert [lags_in(one) for one in found] == [[{"a-0": 5}], [{"a-0": 0}], [{"a-0": 5}], [], [{"a-0": 0}]]
 
 
@@ -65,7 +65,7 @@ def test_a_state_that_does_not_say_what_was_told_is_gone_on_from(tmp_path, monke
     polling()
     polling.cells["told"] = Cell()
     found = polling()
-    assert (clocks_in(found), lags_in(found)) == ([CAUGHT_UP], [{"a-0": 0}])
+    assert (clocks_in(found), lags_in(found)) == ([1000_000_000], [{"a-0": 0}])
     assert polling() == []
 
 
