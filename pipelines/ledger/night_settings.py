@@ -1,12 +1,14 @@
 """What a night is told: checked before anything runs."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pipelines.errors import InvalidSettingError
 from pipelines.gates import Gate
 from pipelines.settings import TIME_UNITS, AggregateSettings, BatchSettings
-from pipelines.sinks.warehouse import Warehouse
-from pipelines.sinks.warehouses import warehouses_of
+
+if TYPE_CHECKING:
+    from pipelines.sinks.warehouse import Warehouse
 
 RESCORE = ("changed", "all")
 DEFAULT_KEEP = 7
@@ -61,8 +63,10 @@ class NightSettings:
             raise InvalidSettingError(f"--keep-versions is {self.keep}; it takes a number of at least 1.")
         self.warehouses()
 
-    def warehouses(self) -> list[Warehouse]:
+    def warehouses(self) -> list["Warehouse"]:
         """The outputs; raises `InvalidSettingError` when one cannot be told, or is named twice."""
+        from pipelines.sinks.warehouses import warehouses_of  # help does without Arrow
+
         return warehouses_of(self.outputs, "--output")
 
     @property

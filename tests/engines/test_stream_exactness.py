@@ -43,4 +43,4 @@ def test_the_stream_ends_with_the_numbers_of_the_batch(engine, request, kafka, h
         assert_same_edges(run, edges, tmp_path / "snapshot")
         assert run.drain() == 0
     if engine == "flink":
-        runner.cancel_all()
+        runner.rest.cancel_all()

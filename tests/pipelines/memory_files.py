@@ -53,8 +53,9 @@ class MemoryFileSystem(FileSystem):
             FILES[destination] = FILES.pop(source)
 
     def delete(self, paths):
-        for path in paths:
-            del FILES[path]
+        missing = {path: KeyError(path) for path in paths if FILES.pop(path, None) is None}
+        if missing:
+            raise BeamIOError("no such files", missing)
 
     def metadata(self, path):
         return FileMetadata(path, len(FILES[path]))

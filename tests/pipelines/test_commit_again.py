@@ -43,18 +43,20 @@ def launched(tmp_path, monkeypatch, output, shards, overwrite=False, finish=Fals
 
 
 def kill_after(monkeypatch, n, before=False):
-    """Kills at the n-th file that is moved or removed, before it is or after that."""
+    """Kills at the n-th file that is moved or removed, before it is or after that: nothing happens from then on."""
     numbers = itertools.count(1)
+    killed = []
     rename, delete = MemoryFileSystem.rename, MemoryFileSystem.delete
 
     def counted(work, self, *columns):
         for row in zip(*columns, strict=True):
             mine = next(numbers) == n
-            if mine and before:
+            if mine and not before:
+                work(self, *([path] for path in row))
+            if mine or killed:
+                killed.append(row)
                 raise Killed
             work(self, *([path] for path in row))
-            if mine:
-                raise Killed
 
     monkeypatch.setattr(MemoryFileSystem, "rename", lambda self, *two: counted(rename, self, *two))
     monkeypatch.setattr(MemoryFileSystem, "delete", lambda self, paths: counted(delete, self, paths))
