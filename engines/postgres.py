@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engines.errors import EngineError
-from engines.processes import LOOPBACK, Process, answers, free_port, start, wait_until
+from engines.processes import LOOPBACK, Process, answers, as_user, free_port, start, wait_until
 from engines.programs import postgres_folder
 
 _START_S = 60
@@ -96,9 +96,7 @@ class Postgres:
             shutil.chown(data, self._user)
         options = ["-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         done = subprocess.run(  # noqa: S603 - the command is ours
-            [str(programs / "initdb"), "-D", str(data), *options],
-            user=self._user,
-            extra_groups=[] if self._user else None,
+            as_user(self._user, [str(programs / "initdb"), "-D", str(data), *options]),
             cwd=self.folder,
             capture_output=True,
             text=True,

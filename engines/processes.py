@@ -1,7 +1,6 @@
 """Processes: what an engine is made of; started in a group of their own, watched, stopped by their id."""
 
 import os
-import pwd
 import random
 import signal
 import socket
@@ -126,22 +125,26 @@ def start(
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         popen = subprocess.Popen(  # noqa: S603 - the commands are ours
-            list(command),
+            as_user(user, command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(env or {})},
             cwd=folder,
             start_new_session=True,
-            user=user,
-            group=pwd.getpwnam(user).pw_gid if user else None,
-            extra_groups=[] if user else None,
         )
     if guarded:
         _guardian.watch(popen.pid)
     pid_file = folder / f"{name}.pid"
     pid_file.write_text(f"{popen.pid} {_birth(popen.pid)}\n", "ascii")
     return Process(name, popen, log, pid_file, stop_signal)
+
+
+def as_user(user: str | None, command: Sequence[str]) -> list[str]:
+    """The command, so that it runs as `user`; None: as whoever runs this."""
+    if user is None:
+        return list(command)
+    return [sys.executable, "-S", "-E", str(Path(__file__).with_name("as_user.py")), user, *command]
 
 
 def stop_by_pid_files(folder: Path, seconds: float = _STOP_S) -> list[str]:

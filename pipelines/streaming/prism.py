@@ -1,11 +1,10 @@
 """Prism, Beam's runner on one machine, as a process of ours: the terminal's signals miss it, and it ends with us."""
 
-import ctypes
 import os
 import shutil
-import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from pipelines.errors import InvalidSettingError, RunError
 from pipelines.streaming.runner_flags import prism_options, runs_on_prism
 
 _START_S, _STEP_S = 30.0, 0.05
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 def prism_of(beam_args: Sequence[str]) -> str:
@@ -83,14 +81,14 @@ def prism_server(beam_args: Sequence[str], program: str) -> Iterator[list[str]]:
         yield args
         return
     port = _free_port()
+    ends_with_us = [sys.executable, "-S", "-E", str(Path(__file__).with_name("with_parent.py")), str(os.getpid())]
     log = None if is_debugging() else subprocess.DEVNULL  # None: it goes to the terminal
     server = subprocess.Popen(  # noqa: S603 - the user names the program
-        [program, *prism_options(args, port)],
+        [*ends_with_us, program, *prism_options(args, port)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=log,
         start_new_session=True,
-        preexec_fn=_die_with_parent,
     )
     try:
         _wait(server, port)
@@ -98,13 +96,6 @@ def prism_server(beam_args: Sequence[str], program: str) -> Iterator[list[str]]:
     finally:
         server.kill()
         server.wait()
-
-
-def _die_with_parent() -> None:
-    """Linux ends the process with its parent; elsewhere it stays when its parent is killed."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is not None:
-        prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def _free_port() -> int:
