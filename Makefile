@@ -47,7 +47,7 @@ fix: setup  ## format, and mend what ruff can mend
 bench: setup  ## the figures of the README, measured again (about 20 minutes)
 	@$(BIN)/python -m benchmarks
 
-bench-stream: engines  ## the same for the stream, on Kafka with Prism and Flink (about 30 minutes)
+bench-stream: engines  ## the same for the stream, on Kafka with Prism and Flink (about 35 minutes)
 	@$(BIN)/python -m benchmarks.stream
 
 bench-nightly: setup  ## a night on ledgers of up to 10M labels beside the full batch (about 15 minutes)

@@ -25,15 +25,10 @@ _TOPIC = {"message_timestamp_type": "LogAppendTime"}
 
 @dataclass
 class Bench:
-    """A broker and an engine, and what was measured."""
+    """A broker, and a folder for what runs make."""
 
     kafka: Kafka
     folder: Path
-    lines: list[str]
-
-    def say(self, text: str) -> None:
-        print(text, flush=True)
-        self.lines.append(text)
 
 
 @dataclass
@@ -58,9 +53,20 @@ class Job:
                 raise SystemExit(f"the stream did not get there: {status}")
             time.sleep(0.1)
 
-    def end(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(180)
+
+@contextmanager
+def ended(job: Job) -> Iterator[Job]:
+    """The job, which is asked to end in the end, and must do so in order."""
+    try:
+        yield job
+        job.process.send_signal(signal.SIGTERM)
+        code = job.process.wait(180)
+        if code:
+            raise SystemExit(f"the stream ended with {code}")
+    finally:
+        if job.process.poll() is None:
+            job.process.kill()
+            job.process.wait()
 
 
 def cpu_s(pids: list[int]) -> float:
@@ -99,9 +105,9 @@ def python_pids(name: str, engine: Any, job: Job) -> list[int]:
     return [job.process.pid] if name == "prism" else engine.workers()
 
 
-def start(bench: Bench, engine: Any, case: str, *words: str) -> Job:
-    """Starts the command on topics of its own, whose rows carry the broker's time."""
-    topic, prefix = f"labels-{case}", f"out-{case}"
+def start(bench: Bench, engine: Any, case: str, topic: str = "") -> Job:
+    """Starts the command; it writes to topics of its own, whose rows carry the broker's time."""
+    topic, prefix = topic or f"labels-{case}", f"out-{case}"
     for name in ("scores", "skills", "graph"):
         bench.kafka.create_topic(f"{prefix}.{name}", 4, cleanup_policy="compact", **_TOPIC)
     control = bench.folder / f"control-{case}"
@@ -109,7 +115,7 @@ def start(bench: Bench, engine: Any, case: str, *words: str) -> Job:
         str(Path(sys.executable).parent / "crowdbeam"), "stream",
         "--source", f"kafka://{bench.kafka.bootstrap}/{topic}",
         "--sink", f"kafka://{bench.kafka.bootstrap}/{prefix}",
-        "--control", str(control), "--quiet", *words, *engine.beam_args(streaming=True),
+        "--control", str(control), "--quiet", *engine.beam_args(streaming=True),
     ]  # fmt: skip
     return Job(subprocess.Popen(command), Control(str(control)), topic, prefix)
 
@@ -137,9 +143,25 @@ def row_times(bench: Bench, prefix: str) -> Iterator[tuple[str, int, int]]:
         yield row["task"], row["n_workers"], at_ms
 
 
-def load(bench: Bench, topic: str, n_events: int, rate: float) -> None:
+@contextmanager
+def loading(bench: Bench, topic: str, n_events: int, rate: float) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that sends events; it must have sent all of them in the end."""
     words = [bench.kafka.bootstrap, topic, str(n_events), str(rate)]
-    subprocess.run([sys.executable, "-m", "benchmarks.stream_load", *words], check=True, cwd=ROOT)
+    producer = subprocess.Popen([sys.executable, "-m", "benchmarks.stream_load", *words], cwd=ROOT)
+    try:
+        yield producer
+        code = producer.wait()
+        if code:
+            raise SystemExit(f"the producer ended with {code}")
+    finally:
+        producer.kill()
+        producer.wait()
+
+
+def load(bench: Bench, topic: str, n_events: int, rate: float) -> None:
+    """Sends events, and returns when they are sent."""
+    with loading(bench, topic, n_events, rate):
+        pass
 
 
 def warm_up(bench: Bench, job: Job) -> None:

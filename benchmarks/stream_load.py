@@ -48,7 +48,9 @@ def send(bootstrap: str, topic: str, n_events: int, rate: float) -> None:
         producer.poll(0)
         if rate:
             time.sleep(max(0.0, begun + sent / rate - time.monotonic(), _TICK_S if sent < n_events else 0.0))
-    producer.flush(120)
+    left = producer.flush(120)
+    if left:
+        raise SystemExit(f"{left} of {n_events} events were not sent")
 
 
 if __name__ == "__main__":
