@@ -11,11 +11,11 @@ from benchmarks import ROOT
 PAGE = ROOT / "docs" / "stream-benchmarks.md"
 _TITLE = "# The stream, measured"
 _INTRO = (
-    "Written by `python -m benchmarks.stream`, a section a case; do not edit. Two cores; engine, broker, producer and "
-    "stream share them. Flink is 1.19.3 with Beam's runner 2.62.0 under Python SDK 2.77, two slots, four Python workers, "
-    "as `make flink-up` starts them: a TaskManager without Java's second compiler, and workers that import everything "
-    "before they read. A Flink set up in another way starts more slowly: with the second compiler a million events once "
-    "took its JVM 8.6 s of processor time in place of 3.2 s."
+    "Written by `python -m benchmarks.stream`, a section a case; do not edit. Two cores; engine, broker, producer "
+    "and stream share them. Flink is 1.19.3 with Beam's runner 2.62.0 under Python SDK 2.77, two slots, four Python "
+    "workers, as `make flink-up` starts them: a TaskManager without Java's second compiler, and workers that import "
+    "everything before they read. A Flink set up in another way starts more slowly: with the second compiler a "
+    "million events once took its JVM 8.6 s of processor time in place of 3.2 s."
 )
 _WIDTH = 120
 
