@@ -59,6 +59,7 @@ def prepare(run: str, control: Control, shards: int, time_unit: str = "us") -> s
             change = tables[number].change(applied)
             held.add(pack_change(change, tables[number].workers, tables[number].classes, len(part)))
     folder = control.path("bootstrap")
+    _empty(folder)  # an earlier stream's residue would be added to these counts
     for number, table in enumerate(tables):
         _write(state_path(folder, number), table.block().to_bytes())
     if FileSystems.exists(ledger):
@@ -189,6 +190,13 @@ def block_of(grouping: Grouping) -> LabelBlock:
         shard.classes,
         grouping.time,
     )
+
+
+def _empty(folder: str) -> None:
+    """Removes the frames in a folder."""
+    found = FileSystems.match([FileSystems.join(folder, "*.frame")])[0].metadata_list
+    if found:
+        FileSystems.delete([file.path for file in found])
 
 
 def _write(path: str, data: bytes) -> None:

@@ -233,6 +233,21 @@ def test_what_closed_tasks_have_counted_is_in_the_stream_that_begins_with_the_sn
     assert again.counts["events_bootstrapped"] == again.ledger.n_events == stream.ledger.n_events
 
 
+def test_a_control_folder_that_was_begun_in_before_adds_nothing_to_what_a_stream_begins_with(control, tmp_path):
+    events = sorted((replace(event, time=event.time * 100) for event in history(4)), key=lambda event: event.time)
+    stream = Stream(control, ttl=1000)
+    for piece in cut(np.random.default_rng(4), events, 20):
+        stream.feed(piece)
+    stream.taken(tmp_path / "snapshot")
+    other = Control(str(tmp_path / "other"))
+    prepare(str(tmp_path / "snapshot"), other, 5)
+    labels = surviving(history(5))
+    folder = prepare(str(batch_on(tmp_path, labels)), other, SHARDS)
+    again = Stream(other).ask(Marker(BOOTSTRAP, "bootstrap", folder))
+    assert again.ledger.edges() == edges_of(labels)
+    assert again.counts["events_bootstrapped"] == len(labels)
+
+
 @pytest.mark.parametrize("shards", [1, 4])
 def test_a_stream_that_begins_with_a_run_of_the_batch_has_its_counts(shards, control, tmp_path):
     labels = surviving(history(5))
