@@ -108,6 +108,8 @@ class FolderReader:
         self._open: OpenFile | None = None
         self._latest_us = 0
         self._away = False
+        self._left: set[str] = set()  # files that are there and wait though others are read
+        self._held_us: int | None = None  # the latest time read before a file was left
         self._refused: set[str] = set()
 
     def poll(self, position: bytes, max_events: int, timeout_s: float) -> Polled:
@@ -125,6 +127,7 @@ class FolderReader:
                     waiting = [] if place.under else waiting[1:]
                 elif place.under is None and place.size_of(name) == size:
                     waiting = waiting[1:]
+                    self._left.discard(name)
             left = deadline - time.monotonic()
             if not (found or waiting):
                 time.sleep(min(LIST_S, max(left, 0.0)))
@@ -141,6 +144,7 @@ class FolderReader:
 
     def _polled(self, found: list[Parsed], place: FolderPosition, more: bool) -> Polled:
         counts: Counter[str] = Counter()
+        before_us = self._latest_us
         for one in found:
             counts.update(one.counts)
             if one.block is not None and one.block.time is not None:
@@ -151,8 +155,16 @@ class FolderReader:
             tuple(one.rejects for one in found if one.rejects is not None),
             dict(counts),
             more,
-            watermark_us=self._latest_us if more or self._away else CAUGHT_UP,
+            watermark_us=self._watermark_us(before_us, more),
         )
+
+    def _watermark_us(self, before_us: int, more: bool) -> int:
+        """How far the reader is; no further than before it left a file, whatever is read meanwhile."""
+        if not self._left:
+            self._held_us = None
+            return self._latest_us if more or self._away else CAUGHT_UP
+        self._held_us = before_us if self._held_us is None else self._held_us
+        return self._held_us
 
     def _waiting(self, place: FolderPosition) -> list[tuple[str, int]]:
         """The files to be read, that under way first; (name, size)."""
@@ -165,7 +177,10 @@ class FolderReader:
             return []
         self._away = False
         share = [(name, size) for name, size in files.items() if self._is_mine(name)]
-        waiting = [(name, size) for name, size in share if place.size_of(name) != size and not _is_torn(name)]
+        unread = [(name, size) for name, size in share if place.size_of(name) != size]
+        torn = {name for name, _ in unread if _is_torn(name)}
+        self._left = (self._left & {name for name, _ in unread}) | torn
+        waiting = [one for one in unread if one[0] not in torn]
         under = place.under
         if under is not None:
             waiting = [one for one in waiting if one[0] != under.name]
@@ -186,6 +201,7 @@ class FolderReader:
             if name not in self._refused:
                 _log.warning("%s cannot be read now: %s; it is tried again.", name, error)
             self._refused.add(name)
+            self._left.add(name)
             place.set_aside()
             return None
 
