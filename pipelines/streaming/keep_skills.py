@@ -112,7 +112,7 @@ class _KeepSkillsFn(beam.DoFn):
         now = time.time()
         kept = self._open(cell, bag)
         desk, keeper = kept.value, kept.value.keeper
-        solution = keeper.finished(now)
+        solution = keeper.finished(now, self._pool.submit)
         if solution is not None:
             desk.last = solution
             desk.model_events = desk.model_events if solution.skills is None else solution.skills.n_events

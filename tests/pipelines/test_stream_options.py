@@ -145,7 +145,7 @@ def due_after(run, seconds, changed=True):
     keeper.add(frame, 100.0)
     keeper.begin(100.0, run.stream.pool.submit)
     while keeper.busy:
-        keeper.finished(100.0, wait=True)
+        keeper.finished(100.0, run.stream.pool.submit, wait=True)
     keeper.seconds = 0.0
     if changed:
         keeper.add(frame, 100.1)

@@ -226,6 +226,17 @@ def test_a_request_to_end_is_fulfilled_once(tmp_path):
     assert keeping.tick() == []
 
 
+def test_a_solution_whose_instance_of_the_step_beam_has_ended_is_finished_by_the_next_one(tmp_path):
+    keeping = Keeping(tmp_path)
+    first, second = keeping.fn, keeping.instance()
+    keeping(change(0, *TRIANGLE))
+    keeping.tick()
+    assert keeping.state_of().keeper.busy
+    keeping.fn = second
+    first.teardown()
+    assert ticks_until(keeping, lambda outputs: [name for tag, (name, _) in outputs if tag == "rows"])
+
+
 def test_a_model_tells_what_the_shards_had_sent_when_its_solution_began(tmp_path):
     keeping = Keeping(tmp_path)
     keeping(sent(0, 5, *TRIANGLE[:9]))
