@@ -15,6 +15,8 @@ from pipelines.sources import folder
 from pipelines.sources.folder import FolderSource
 from pipelines.sources.unbounded import CAUGHT_UP
 
+pytestmark = pytest.mark.usefixtures("listed_at_every_poll")
+
 
 class Disk:
     """Files whose reading fails while the disk is `broken`."""
