@@ -153,13 +153,11 @@ class _KeepSkillsFn(beam.DoFn):
         kept.keep(frame, lambda: join([kept.value.keeper.ledger.to_bytes()]))
 
     def _add(self, desk: Desk, change: Change, now: float) -> None:
-        """Adds a change; those that come during a snapshot are noted, for some are from behind its cut."""
         shard, before = str(change.shard), desk.keeper.ledger.n_events
         desk.keeper.add(change.frame, now)
         desk.received[shard] += desk.keeper.ledger.n_events - before
         desk.sent[shard] = max(change.sent, desk.sent.get(shard, 0))
-        for cut in desk.snapshots.values():
-            cut.meanwhile.append(change)
+        desk.took(change, now)
 
     def _asked(self, desk: Desk, marker: Marker) -> None:
         shard = str(marker.sender)
@@ -167,7 +165,7 @@ class _KeepSkillsFn(beam.DoFn):
         if marker.kind == DRAIN:
             desk.drains.setdefault(marker.id, {})[shard] = marker.events
         else:
-            desk.snapshots.setdefault(marker.id, Cut(marker, time.time(), {}, [])).events[shard] = marker.events
+            desk.cut_of(marker, time.time()).events[shard] = marker.events
 
     def _look(self, desk: Desk) -> None:
         """Does what is asked for as soon as all shards have asked, and all that they sent before is here."""

@@ -92,6 +92,16 @@ def test_the_ledger_of_a_snapshot_leaves_out_what_came_behind_a_shards_labels(tm
     assert found.n_events == wanted.n_events
 
 
+def test_a_change_from_behind_the_cut_may_overtake_the_first_request_for_a_snapshot(tmp_path):
+    keeping, n, folder = Keeping(tmp_path), len(TRIANGLE), str(tmp_path / "state")
+    keeping(change(0, *TRIANGLE), change(0, ("u", "ann", "yes", 1), total=n + 1))
+    keeping(*(pack_marker(Marker(SNAPSHOT, "s", folder, sender=shard, events=[n, 0][shard])) for shard in (0, 1)))
+    found, wanted = Ledger(), Ledger()
+    found.add(read_frame(f"{folder}/{LEDGER}"))
+    wanted.add(unpack_shard_change(change(0, *TRIANGLE)).frame)
+    assert (found.edges(), found.n_events) == (wanted.edges(), n)
+
+
 def test_reports_of_readers_are_in_the_status(tmp_path):
     keeping = Keeping(tmp_path)
     report = {"read_at_s": 5.0, "lag": {"labels-0": 5}, "counts": {"events_read": 7, "events_rejected": 1}}
