@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.late import LATE
-from pipelines.streaming.answering import FRESH_S
 from pipelines.streaming.envelopes import BOOTSTRAPPED, DRAIN, Change, Marker
+from pipelines.streaming.rhythm import FRESH_S
 from pipelines.streaming.skill_keeping import SkillKeeper, Solution
 
 _QUIET_S = 0.15

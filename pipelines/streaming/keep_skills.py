@@ -32,13 +32,12 @@ from pipelines.streaming.envelopes import (
 from pipelines.streaming.envelopes import split as split_envelopes
 from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.rhythm import SNAPSHOT_S
 from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules, Solution, solver_pool
+from pipelines.streaming.state_files import LEDGER, write_frame
 from pipelines.streaming.timers import set_timer
-from pipelines.table_files import write_file
 from pipelines.tables import to_bytes
 
-LEDGER = "ledger.frame"
-SNAPSHOT_S = 120.0
 _SOON_S, _LATER_S = 0.1, 0.5
 _TELL_EVERY_S = 1.0
 
@@ -191,9 +190,8 @@ class _KeepSkillsFn(beam.DoFn):
         ledger = Ledger()
         ledger.add(desk.keeper.ledger.to_bytes())
         ledger.add(behind.to_bytes(), -1)
-        frame = ledger.to_bytes()
         with spared(f"A snapshot cannot be written to {cut.marker.folder}"):
-            write_file(FileSystems.join(cut.marker.folder, LEDGER), lambda sink: sink.write(frame))
+            write_frame(FileSystems.join(cut.marker.folder, LEDGER), ledger.to_bytes())
         return True
 
     def _drained(self, kept: Kept[Desk], marker: Marker) -> Iterator[Any]:

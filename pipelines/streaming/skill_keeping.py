@@ -14,9 +14,9 @@ from crowdcore.edges import EdgeCounts
 from pipelines.answers import NO_LABELS
 from pipelines.settings import AggregateSettings
 from pipelines.solving import Solved, add_intervals, solve
-from pipelines.streaming.answering import BACKLOG_EVERY_S
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.rhythm import BACKLOG_EVERY_S
 from pipelines.streaming.rows import revised
 
 _US = 1_000_000

@@ -14,10 +14,10 @@ from pipelines.late import late_rejects
 from pipelines.streaming.envelopes import join, split
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import pack_change
+from pipelines.streaming.rhythm import SWEEPS
 from pipelines.tables import to_bytes
 
 REMEMBERED = 10
-SWEEPS = 16
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,12 @@ from pipelines.streaming.envelopes import (
     unpack_shard_change,
 )
 from pipelines.streaming.inbox import seal
-from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.settings import StreamSettings
+from pipelines.streaming.state_files import LEDGER, write_frame
 from pipelines.streaming.supervise import _described
 from pipelines.streaming.track import _TrackTasksFn
 from pipelines.streaming.tracking import TrackRules
-from pipelines.table_files import write_file
 
 jobs = map(str, itertools.count())
 SHARDS = 3
@@ -77,8 +76,7 @@ class Stream:
     def write_state(self, folder):
         """What a snapshot has the stream write."""
         self.ask(Marker(SNAPSHOT, f"s-{next(jobs)}", folder))
-        frame = self.ledger.to_bytes()
-        write_file(f"{folder}/{LEDGER}", lambda sink: sink.write(frame))
+        write_frame(f"{folder}/{LEDGER}", self.ledger.to_bytes())
 
     def taken(self, output, **options):
         """A snapshot of it, taken as the command takes it, while the stream runs beside."""

@@ -19,9 +19,9 @@ from pipelines.streaming.envelopes import (
     unpack_shard_change,
     unpack_skills,
 )
-from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.ledger import Ledger
-from pipelines.streaming.track import read_frame
+from pipelines.streaming.rhythm import SNAPSHOT_S
+from pipelines.streaming.state_files import LEDGER, read_frame
 
 
 def test_a_stream_that_is_asked_to_end_settles_first_and_then_tells_every_shard(tmp_path):
