@@ -35,6 +35,7 @@ from pipelines.streaming.envelopes import (
 )
 from pipelines.streaming.inbox import HELD, in_turn, seal
 from pipelines.streaming.kept import BAG, CELL, Kept
+from pipelines.streaming.label_table import LABELS_FRAME
 from pipelines.streaming.ledger import events_in
 from pipelines.streaming.state_files import RESIDUE, read_frame, state_path, write_frame
 from pipelines.streaming.tracking import TaskTracker, TrackRules
@@ -110,7 +111,7 @@ class _TrackTasksFn(beam.DoFn):
             counts = {"events_rejected": tracked.n_late, f"events_rejected.{LATE}": tracked.n_late}
             outputs.append(tag("changes", REPORT + json.dumps({"counts": counts}).encode()))
             outputs.append(tag("rejects", ("rejects", tracked.rejects)))
-        self._keep(kept, None if frame is None else b"E" + frame, tracked.closing is not None)
+        self._keep(kept, None if frame is None else LABELS_FRAME + frame, tracked.closing is not None)
         yield from outputs
 
     def _to_board(self, shard: int, kept: Kept[TaskTracker], envelope: bytes) -> Any:
