@@ -21,14 +21,14 @@ import numpy as np
 from apache_beam.io.filesystem import BeamIOError
 
 from pipelines import inputs
-from pipelines.errors import InputError, InvalidSettingError
+from pipelines.errors import InputError
 from pipelines.events import EventSettings, parse_events
 from pipelines.records import Origin, Parsed
 from pipelines.sources import FILE_CHANGED, READ_ERRORS, BadRecord, Chunk, is_damage, unreadable_rest
 from pipelines.sources.folder_files import OpenFile, is_whole
 from pipelines.sources.folder_position import FolderPosition, Under
 from pipelines.sources.storage import compression_of, is_local
-from pipelines.sources.unbounded import CAUGHT_UP, Polled
+from pipelines.sources.unbounded import CAUGHT_UP, Polled, refuse_readers
 
 LIST_S, TORN_S = 1.0, 10.0
 _LINES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -54,8 +54,7 @@ class FolderSource:
     readers: int = 1
 
     def __post_init__(self) -> None:
-        if self.readers < 1:
-            raise InvalidSettingError(f"--readers is {self.readers}; it takes a number of at least 1.")
+        refuse_readers(self.readers)
 
     @property
     def n_readers(self) -> int:

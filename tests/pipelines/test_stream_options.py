@@ -16,8 +16,8 @@ from pipelines.arguments import option_table
 from pipelines.commands.stream import build_parser
 from pipelines.errors import InvalidSettingError
 from pipelines.records import Origin
-from pipelines.sources.endless import source_of
 from pipelines.sources.messages import parse_messages
+from pipelines.sources.source_addresses import source_of
 from pipelines.streaming.skill_keeping import SkillKeeper
 from pipelines.streaming.supervise import plan_of
 
