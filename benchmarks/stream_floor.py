@@ -42,7 +42,7 @@ class Floor:
                 self.take(block)
             self.solve(time.time())
         while self.keeper.busy:
-            self.keeper.finished(time.time(), wait=True)
+            self.keeper.finished(time.time(), self.pool.submit, wait=True)
         self.solve(time.time(), settled=True)
         self.sink.flush()
 
@@ -57,11 +57,11 @@ class Floor:
 
     def solve(self, now: float, settled: bool = False) -> None:
         """Solves when it is due, and answers what that changes."""
-        self.learn(self.keeper.finished(now), now)
+        self.learn(self.keeper.finished(now, self.pool.submit), now)
         if self.keeper.due(now, at_once=settled):
             self.keeper.begin(now, self.pool.submit, settled)
         while settled and self.keeper.busy:
-            self.learn(self.keeper.finished(now, wait=True), now)
+            self.learn(self.keeper.finished(now, self.pool.submit, wait=True), now)
 
     def learn(self, solution: Solution | None, now: float) -> None:
         """Takes a model, or the intervals that follow it."""

@@ -30,9 +30,9 @@ class _Pool(BeamFnExternalWorkerPoolServicer):
     """Beam's pool of processes; it ends them as Beam's does."""
 
     def StartWorker(self, asked: Any, context: Any) -> Any:  # noqa: N802 - the name is Beam's
-        """Starts one."""
+        """Starts one; what it prints goes where the pool's output goes, for nobody would read a pipe."""
         command = [sys.executable, "-c", _WORKER, asked.control_endpoint.url, asked.worker_id]
-        self._worker_processes[asked.worker_id] = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603
+        self._worker_processes[asked.worker_id] = subprocess.Popen(command)  # noqa: S603
         return beam_fn_api_pb2.StartWorkerResponse()
 
 

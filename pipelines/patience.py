@@ -1,4 +1,4 @@
-"""Patience with files: what cannot be reached for a while is tried again, and told."""
+"""Patience: what cannot be reached for a while is tried again, and told."""
 
 import logging
 import time
@@ -12,16 +12,23 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _WARN_EVERY_S = 30.0
 
 
-def until_done(action: Callable[[], T], what: str, patience_s: float, tried: Callable[[], None] = lambda: None) -> T:
-    """What `action` gives, which is tried again while a file cannot be reached; `tried` is called after each vain try.
+def until_done(
+    action: Callable[[], T],
+    what: str,
+    patience_s: float,
+    tried: Callable[[], None] = lambda: None,
+    away: tuple[type[Exception], ...] = (OSError,),
+) -> T:
+    """What `action` gives, which is tried again when it raises one of `away`; `tried` is called after each vain try.
 
-    Raises `RunError` when the patience has ended. `what` begins its sentence, as "The folder out took nothing".
+    The errors of files, Beam's too, are `OSError`s. Raises `RunError` when the patience has ended. `what` begins its
+    sentence, as "The folder out took nothing".
     """
     began, warned, pause = time.monotonic(), 0.0, _FIRST_PAUSE_S
     while True:
         try:
             return action()
-        except OSError as error:  # Beam's errors of files are of this class, too
+        except away as error:
             failure = error
         tried()
         now = time.monotonic()

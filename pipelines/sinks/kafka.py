@@ -98,19 +98,28 @@ class KafkaTarget:
 
 
 class _Recent:
-    """Revisions of the last minutes: a row that another thread has overtaken must not be the topic's last of its id."""
+    """Revisions of the last minutes: a row that another thread has overtaken must not be the topic's last of its id.
+
+    A timer forgets them, for of a stream that has gone quiet nothing more comes: neither rows nor flushes.
+    """
 
     def __init__(self) -> None:
         self._now: dict[tuple[str, bytes], int] = {}
         self._before: dict[tuple[str, bytes], int] = {}
-        self._turned_at = time.monotonic()
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
 
     def newer(
         self, name: str, keys: list[bytes], values: list[bytes], revisions: list[int]
     ) -> tuple[list[bytes], list[bytes]]:
         """Those rows that no higher revision of their id went before."""
-        if time.monotonic() - self._turned_at > _RECENT_S:
-            self._turned_at, self._before, self._now = time.monotonic(), self._now, {}
+        with self._lock:
+            self._begin_timer()
+            return self._newer(name, keys, values, revisions)
+
+    def _newer(
+        self, name: str, keys: list[bytes], values: list[bytes], revisions: list[int]
+    ) -> tuple[list[bytes], list[bytes]]:
         ids = list(zip(repeat(name), keys))
         known = [max(self._now.get(one, 0), self._before.get(one, 0)) for one in ids]
         if any(map(operator.gt, known, revisions)):
@@ -119,6 +128,25 @@ class _Recent:
             keys, values = [keys[place] for place in stays], [values[place] for place in stays]
         self._now.update(zip(ids, revisions, strict=True))
         return keys, values
+
+    def _begin_timer(self) -> None:
+        if self._timer is None:
+            timer = threading.Timer(_RECENT_S, self._turn_over)
+            timer.daemon = True
+            timer.start()
+            self._timer = timer
+
+    def _turn_over(self) -> None:
+        with self._lock:
+            self._before, self._now, self._timer = self._now, {}, None
+            if self._before:
+                self._begin_timer()
+
+    def close(self) -> None:
+        """Ends the timer."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
 
 
 class KafkaSink:
@@ -170,6 +198,7 @@ class KafkaSink:
 
     def close(self) -> None:
         """Forgets what has not been sent."""
+        self._recent.close()
         self._producer.purge()
         self._producer.flush(1.0)
 

@@ -4,9 +4,7 @@ Rows wait until the flush. It copies them to a temporary table and merges them i
 of one with a lower revision, and of no other. So it does not matter how often, or in what order, rows are written.
 """
 
-import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.errors import InputError, InvalidSettingError, RunError, first_line
+from pipelines.patience import until_done
 from pipelines.sinks import KEYS
 from pipelines.sinks.latest import as_rows, latest, rows_schema
 from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, psycopg
@@ -22,8 +21,6 @@ from pipelines.sinks.postgres_tables import make_tables, merge_sql
 
 PATIENCE_S = 600.0
 _MOST_ROWS = 500_000
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-_WARN_EVERY_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -121,29 +118,17 @@ class PostgresSink:
 
     def _until_done(self, action: Callable[[], None]) -> None:
         pg = psycopg()
-        began = warned = time.monotonic()
-        pause = _FIRST_PAUSE_S
-        while True:
-            try:
-                action()
-            except (pg.OperationalError, pg.InterfaceError, pg.errors.ReadOnlySqlTransaction) as error:
-                reason = first_line(error)
-            except pg.Error as error:
-                raise self._failed(f"Postgres refused rows: {first_line(error)}.") from error
-            else:
-                return
-            self.close()  # the state of the connection is unknown
-            self.retries += 1
-            now = time.monotonic()
-            if now - began > self._target.patience_s:
-                raise self._failed(
-                    f"Postgres took no rows for {now - began:.0f} s: {reason}. Start again when it runs."
-                )
-            if now - warned > _WARN_EVERY_S:
-                warned = now
-                logging.getLogger(__name__).warning("Postgres takes no rows: %s; trying again.", reason)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        away = (pg.OperationalError, pg.InterfaceError, pg.errors.ReadOnlySqlTransaction)
+        try:
+            until_done(action, "Postgres took no rows", self._target.patience_s, self._begin_anew, away)
+        except RunError as error:
+            raise self._failed(str(error)) from error
+        except pg.Error as error:
+            raise self._failed(f"Postgres refused rows: {first_line(error)}.") from error
+
+    def _begin_anew(self) -> None:
+        self.close()  # the state of the connection is unknown
+        self.retries += 1
 
     def _failed(self, sentence: str) -> RunError:
         self._failure = sentence

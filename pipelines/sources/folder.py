@@ -9,6 +9,7 @@ it changes. Any other change is told once, as a reject, and what is new in the f
 """
 
 import logging
+import math
 import os
 import time
 import zlib
@@ -20,14 +21,14 @@ import numpy as np
 from apache_beam.io.filesystem import BeamIOError
 
 from pipelines import inputs
-from pipelines.errors import InputError, InvalidSettingError
+from pipelines.errors import InputError
 from pipelines.events import EventSettings, parse_events
 from pipelines.records import Origin, Parsed
 from pipelines.sources import FILE_CHANGED, READ_ERRORS, BadRecord, Chunk, is_damage, unreadable_rest
 from pipelines.sources.folder_files import OpenFile, is_whole
 from pipelines.sources.folder_position import FolderPosition, Under
 from pipelines.sources.storage import compression_of, is_local
-from pipelines.sources.unbounded import CAUGHT_UP, Polled
+from pipelines.sources.unbounded import CAUGHT_UP, Polled, refuse_readers
 
 LIST_S, TORN_S = 1.0, 10.0
 _LINES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -53,8 +54,7 @@ class FolderSource:
     readers: int = 1
 
     def __post_init__(self) -> None:
-        if self.readers < 1:
-            raise InvalidSettingError(f"--readers is {self.readers}; it takes a number of at least 1.")
+        refuse_readers(self.readers)
 
     @property
     def n_readers(self) -> int:
@@ -108,29 +108,50 @@ class FolderReader:
         self._open: OpenFile | None = None
         self._latest_us = 0
         self._away = False
+        self._files: dict[str, int] = {}  # as they were listed last
+        self._listed_at = -math.inf
+        self._waiting: list[tuple[str, int]] = []  # to be read, that under way first; (name, size)
+        self._place: tuple[bytes, FolderPosition] | None = None
+        self._left: set[str] = set()  # files that are there and wait though others are read
+        self._held_us: int | None = None  # the latest time read before a file was left
         self._refused: set[str] = set()
 
     def poll(self, position: bytes, max_events: int, timeout_s: float) -> Polled:
-        """The next events, of one file or several."""
-        place = FolderPosition.of(position)
+        """The next events, of one file or several; the folder is listed once a second, however often it is polled."""
+        known, self._place = self._place, None  # taken out: if this poll fails, nobody goes on half through it
+        is_known = known is not None and known[0] == position
+        place = known[1] if known is not None and is_known else FolderPosition.of(position)
         found: list[Parsed] = []
         deadline = time.monotonic() + timeout_s
         while True:
-            waiting = self._waiting(place)
-            while waiting and _n_read(found) < max_events:
-                name, size = waiting[0]
-                read = self._step(name, size, place, max_events - _n_read(found))
-                found += read or []
-                if read is None:
-                    waiting = [] if place.under else waiting[1:]
-                elif place.under is None and place.size_of(name) == size:
-                    waiting = waiting[1:]
-            left = deadline - time.monotonic()
-            if not (found or waiting):
-                time.sleep(min(LIST_S, max(left, 0.0)))
-            if found or waiting or left < LIST_S:  # the next poll lists the folder at once
+            if not is_known or time.monotonic() >= self._listed_at + LIST_S:
+                self._list()  # also when it is set back, or on: what it knows may be older than the position
+                self._waiting, is_known = self._unread(place), True
+            if self._waiting:
+                found, position = self._take(place, max_events), place.to_bytes()
+            wake_at = min(self._listed_at + LIST_S, deadline)
+            if not (found or self._waiting):
+                time.sleep(max(wake_at - time.monotonic(), 0.0))
+            if found or self._waiting or wake_at >= deadline:
                 break
-        return self._polled(found, place, bool(waiting))
+        self._place = position, place
+        return self._polled(found, position, bool(self._waiting))
+
+    def _take(self, place: FolderPosition, max_events: int) -> list[Parsed]:
+        """Reads of the files that wait, and moves `place` on; a file that cannot be reached now waits for a listing."""
+        found: list[Parsed] = []
+        while self._waiting and _n_read(found) < max_events:
+            name, size = self._waiting[0]
+            read = self._step(name, size, place, max_events - _n_read(found))
+            found += read or []
+            if read is None and place.under:
+                self._waiting = []
+            elif read is None:
+                self._waiting.pop(0)
+            elif place.under is None and place.size_of(name) == size:
+                self._waiting.pop(0)
+                self._left.discard(name)
+        return found
 
     def confirm(self, position: bytes) -> None:
         """Nothing is to be told to a folder."""
@@ -139,37 +160,53 @@ class FolderReader:
         """Lets go of the file under way."""
         self._open = None
 
-    def _polled(self, found: list[Parsed], place: FolderPosition, more: bool) -> Polled:
+    def _polled(self, found: list[Parsed], position: bytes, more: bool) -> Polled:
         counts: Counter[str] = Counter()
+        before_us = self._latest_us
         for one in found:
             counts.update(one.counts)
             if one.block is not None and one.block.time is not None:
                 self._latest_us = max(self._latest_us, int(one.block.time.max()))
         return Polled(
             tuple(one.block for one in found if one.block is not None),
-            place.to_bytes(),
+            position,
             tuple(one.rejects for one in found if one.rejects is not None),
             dict(counts),
             more,
-            watermark_us=self._latest_us if more or self._away else CAUGHT_UP,
+            watermark_us=self._watermark_us(before_us, more),
         )
 
-    def _waiting(self, place: FolderPosition) -> list[tuple[str, int]]:
-        """The files to be read, that under way first; (name, size)."""
+    def _watermark_us(self, before_us: int, more: bool) -> int:
+        """How far the reader is; no further than before it left a file, whatever is read meanwhile."""
+        if not self._left:
+            self._held_us = None
+            return self._latest_us if more or self._away else CAUGHT_UP
+        self._held_us = before_us if self._held_us is None else self._held_us
+        return self._held_us
+
+    def _list(self) -> None:
+        """Looks which of this reader's files are there."""
         try:
-            files = self._source.files()
+            self._files = {name: size for name, size in self._source.files().items() if self._is_mine(name)}
+            self._away = False
         except InputError as error:
             if not self._away:
                 _log.warning("%s Waiting for it.", error)
             self._away = True
+        self._listed_at = time.monotonic()
+
+    def _unread(self, place: FolderPosition) -> list[tuple[str, int]]:
+        """The files to be read, that under way first; (name, size)."""
+        if self._away:
             return []
-        self._away = False
-        share = [(name, size) for name, size in files.items() if self._is_mine(name)]
-        waiting = [(name, size) for name, size in share if place.size_of(name) != size and not _is_torn(name)]
+        unread = [(name, size) for name, size in self._files.items() if place.size_of(name) != size]
+        torn = {name for name, _ in unread if _is_torn(name)}
+        self._left = (self._left & {name for name, _ in unread}) | torn
+        waiting = [one for one in unread if one[0] not in torn]
         under = place.under
         if under is not None:
             waiting = [one for one in waiting if one[0] != under.name]
-            waiting.insert(0, (under.name, files.get(under.name, 0)))
+            waiting.insert(0, (under.name, self._files.get(under.name, 0)))
         return waiting
 
     def _is_mine(self, name: str) -> bool:
@@ -186,6 +223,7 @@ class FolderReader:
             if name not in self._refused:
                 _log.warning("%s cannot be read now: %s; it is tried again.", name, error)
             self._refused.add(name)
+            self._left.add(name)
             place.set_aside()
             return None
 

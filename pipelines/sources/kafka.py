@@ -13,9 +13,9 @@ from pipelines.errors import InputError, InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.kafka_client import kafka_library, properties_of, refuse_settings
 from pipelines.sources.kafka_reader import KafkaReader
+from pipelines.sources.unbounded import refuse_readers, refuse_start
 
 CHECK_S = 10.0
-_STARTS = ("earliest", "latest")
 _OURS = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
@@ -55,10 +55,8 @@ class KafkaSource:
     client: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        if self.start not in _STARTS:
-            raise InvalidSettingError(f"--from is {self.start!r}; it takes {', '.join(_STARTS)}.")
-        if self.readers < 1:
-            raise InvalidSettingError(f"--readers is {self.readers}; it takes a number of at least 1.")
+        refuse_start(self.start)
+        refuse_readers(self.readers)
         refuse_settings(dict(self.client), ("bootstrap.servers", "group.id", *_OURS))
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 from pipelines.errors import InputError, InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.sources.pubsub_reader import PubSubReader, client_library, open_client
+from pipelines.sources.unbounded import refuse_readers
 
 _CHECK_S = 10.0
 _URL = re.compile(r"pubsub://([^/@]+)/([^/@]+)")
@@ -34,8 +35,7 @@ class PubSubSource:
     readers: int = 1
 
     def __post_init__(self) -> None:
-        if self.readers < 1:
-            raise InvalidSettingError(f"--readers is {self.readers}; it takes a number of at least 1.")
+        refuse_readers(self.readers)
 
     @property
     def n_readers(self) -> int:

@@ -12,9 +12,11 @@ from typing import Protocol
 import numpy as np
 
 from pipelines.blocks import LabelBlock
+from pipelines.errors import InvalidSettingError
 
 CAUGHT_UP = int(np.iinfo(np.int64).max)
 NOT_KNOWN = 0
+_STARTS = ("earliest", "latest")
 
 
 @dataclass(frozen=True)
@@ -70,3 +72,15 @@ class Source(Protocol):
 
     def reader(self, number: int) -> Reader:
         """Reader `number` of `n_readers`."""
+
+
+def refuse_readers(readers: int) -> None:
+    """Raises `InvalidSettingError` when a source cannot have so many readers."""
+    if readers < 1:
+        raise InvalidSettingError(f"--readers is {readers}; it takes a number of at least 1.")
+
+
+def refuse_start(start: str) -> None:
+    """Raises `InvalidSettingError` when a stream cannot begin there."""
+    if start not in _STARTS:
+        raise InvalidSettingError(f"--from is {start!r}; it takes {', '.join(_STARTS)}.")

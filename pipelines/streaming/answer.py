@@ -17,7 +17,6 @@ from pipelines.sinks import ARRIVED, DRAINED, RECEIPT
 from pipelines.streaming.answering import AnswerBoard, AnswerRules
 from pipelines.streaming.envelopes import (
     CLOSING,
-    EVENTS,
     LABELS,
     MODEL,
     Marker,
@@ -28,6 +27,7 @@ from pipelines.streaming.envelopes import (
 )
 from pipelines.streaming.inbox import HELD, NUMBERED, hold, in_turn, released
 from pipelines.streaming.kept import BAG, CELL, Kept
+from pipelines.streaming.label_table import LABELS_FRAME
 from pipelines.tables import to_bytes
 
 
@@ -99,7 +99,7 @@ class _AnswerTasksFn(beam.DoFn):
         for _, number, envelope in waiting:
             if envelope[:1] == LABELS:
                 kept.value.wait(LabelBlock.from_bytes(memoryview(envelope)[1:]))
-                self._keep(kept, EVENTS + envelope[1:])
+                self._keep(kept, LABELS_FRAME + envelope[1:])
             else:
                 rows += self._take(shard, kept, envelope, number)
         return rows + self._given(shard, kept, kept.value.answer_all(time.time()))
@@ -110,7 +110,7 @@ class _AnswerTasksFn(beam.DoFn):
         if kind == LABELS:
             block = LabelBlock.from_bytes(memoryview(envelope)[1:])
             table = board.take(block, now, number)
-            self._keep(kept, EVENTS + envelope[1:])
+            self._keep(kept, LABELS_FRAME + envelope[1:])
             return self._given(shard, kept, table, block.arrived_us)
         if kind == CLOSING:
             table = board.close(pa.array(json.loads(envelope[1:]), pa.large_string()), now)
@@ -145,7 +145,7 @@ class _AnswerTasksFn(beam.DoFn):
 
     def _keep(self, kept: Kept[AnswerBoard], frame: bytes | None = None, compact: bool = False) -> None:
         kept.note["revision"] = kept.value.revision
-        kept.keep(frame, lambda: EVENTS + kept.value.table.block().to_bytes(), compact)
+        kept.keep(frame, lambda: LABELS_FRAME + kept.value.table.block().to_bytes(), compact)
 
     def _made(self, frames: list[bytes], note: dict[str, Any]) -> AnswerBoard:
         blocks = (LabelBlock.from_bytes(memoryview(frame)[1:]) for frame in frames)

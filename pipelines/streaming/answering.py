@@ -19,9 +19,9 @@ from pipelines.settings import AggregateSettings
 from pipelines.streaming.codes import Column
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.label_table import LabelTable
+from pipelines.streaming.rhythm import BACKLOG_EVERY_S, FRESH_S
 from pipelines.streaming.rows import revised
 
-FRESH_S, BACKLOG_EVERY_S = 5.0, 30.0
 _UNKNOWN, _NONE = -1, -2
 _US = 1_000_000
 

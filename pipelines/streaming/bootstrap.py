@@ -36,11 +36,17 @@ from pipelines.sources.formats import chunks_of
 from pipelines.sources.storage import is_local
 from pipelines.sources.warehouse_addresses import is_address
 from pipelines.streaming.control import Control
-from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger, pack_change
-from pipelines.streaming.track import RESIDUE, read_frame, state_path
-from pipelines.table_files import write_file
+from pipelines.streaming.state_files import (
+    LEDGER,
+    RESIDUE,
+    label_frames,
+    read_frame,
+    remove_frames,
+    state_path,
+    write_frame,
+)
 from pipelines.times import microseconds
 
 
@@ -59,13 +65,14 @@ def prepare(run: str, control: Control, shards: int, time_unit: str = "us") -> s
             change = tables[number].change(applied)
             held.add(pack_change(change, tables[number].workers, tables[number].classes, len(part)))
     folder = control.path("bootstrap")
+    remove_frames(folder)  # an earlier stream's residue would be added to these counts
     for number, table in enumerate(tables):
-        _write(state_path(folder, number), table.block().to_bytes())
+        write_frame(state_path(folder, number), table.block().to_bytes())
     if FileSystems.exists(ledger):
         residue = Ledger()
         residue.add(read_frame(ledger))
         residue.add(held.to_bytes(), -1)
-        _write(FileSystems.join(folder, RESIDUE), residue.to_bytes())
+        write_frame(FileSystems.join(folder, RESIDUE), residue.to_bytes())
     return folder
 
 
@@ -112,8 +119,8 @@ def _block_of_state(state: TaskState) -> LabelBlock:
 
 def _kept_blocks(run: str) -> Iterator[LabelBlock]:
     """The labels of a snapshot."""
-    for file in FileSystems.match([FileSystems.join(run, STATE, "labels-*.frame")])[0].metadata_list:
-        yield LabelBlock.from_bytes(read_frame(file.path))
+    for path in label_frames(FileSystems.join(run, STATE)):
+        yield LabelBlock.from_bytes(read_frame(path))
 
 
 def _read_blocks(run: str, manifest: dict[str, Any], time_unit: str) -> Iterator[LabelBlock]:
@@ -189,7 +196,3 @@ def block_of(grouping: Grouping) -> LabelBlock:
         shard.classes,
         grouping.time,
     )
-
-
-def _write(path: str, data: bytes) -> None:
-    write_file(path, lambda sink: sink.write(data))

@@ -1,6 +1,6 @@
 """What the keeper of the skills has at hand beside the ledger, and what it tells of it."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,19 +8,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.late import LATE
-from pipelines.streaming.answering import FRESH_S
 from pipelines.streaming.envelopes import BOOTSTRAPPED, DRAIN, Change, Marker
+from pipelines.streaming.rhythm import FRESH_S
 from pipelines.streaming.skill_keeping import SkillKeeper, Solution
 
 _QUIET_S = 0.15
 _WORST, _LOW = 5, 0.5
 _OF_WORST = ("worker", "skill", "skill_high", "n_labels")
 _BACKLOG = 10_000
+_OVERTAKES_S = 10.0
 
 
 @dataclass
 class Cut:
-    """A snapshot under way: how many events each shard had when it cut, and the changes that have come meanwhile."""
+    """A snapshot under way: how many events each shard had when it cut, and the changes that may be from behind it."""
 
     marker: Marker
     begun_s: float
@@ -41,6 +42,7 @@ class Desk:
         self.sent: dict[str, int] = note.get("sent", {})
         self.drains: dict[str, dict[str, int]] = note.get("drains", {})
         self.snapshots: dict[str, Cut] = {}
+        self.recent: deque[tuple[float, Change]] = deque()
         self.draining: Marker | None = Marker(DRAIN, note["draining"]) if note.get("draining") else None
         self.counts: Counter[str] = Counter(note.get("counts", {}))
         self.lag: dict[str, int] = note.get("lag", {})
@@ -49,6 +51,20 @@ class Desk:
         self.last: Solution | None = None
         self.model_events = 0
         self.worst: list[dict[str, Any]] = []
+
+    def took(self, change: Change, now_s: float) -> None:
+        """Notes a change for the snapshots under way, and for a while: runners may let it overtake the first marker."""
+        self.recent.append((now_s, change))
+        while now_s - self.recent[0][0] > _OVERTAKES_S:
+            self.recent.popleft()
+        for cut in self.snapshots.values():
+            cut.meanwhile.append(change)
+
+    def cut_of(self, marker: Marker, now_s: float) -> Cut:
+        """The snapshot that a marker belongs to; it begins with the first one."""
+        if marker.id not in self.snapshots:
+            self.snapshots[marker.id] = Cut(marker, now_s, {}, [change for _, change in self.recent])
+        return self.snapshots[marker.id]
 
     def hear(self, report: dict[str, Any]) -> None:
         """Takes what a reader reports: many events that wait are a backlog if those just read have waited long."""

@@ -32,7 +32,8 @@ def unseal(sealed: bytes) -> tuple[int, int, bytes]:
 def in_turn(sealed: bytes, note: dict[str, Any], held: Any) -> list[tuple[int, int, bytes]]:
     """Those sealed envelopes, (sender, number, envelope), whose turn has come with this one.
 
-    `note` holds the last number of each sender, and how many wait in the bag `held`.
+    `note` holds the last number of each sender, and how many wait in the bag `held`. One whose number has passed
+    is taken again: events that come twice change nothing, and those of a sender that counts anew would be lost.
     """
     sender, number, envelope = unseal(sealed)
     last, key = note.setdefault("inbox", {}), str(sender)

@@ -32,13 +32,12 @@ from pipelines.streaming.envelopes import (
 from pipelines.streaming.envelopes import split as split_envelopes
 from pipelines.streaming.kept import BAG, CELL, Kept
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.rhythm import SNAPSHOT_S
 from pipelines.streaming.skill_keeping import SkillKeeper, SkillRules, Solution, solver_pool
+from pipelines.streaming.state_files import LEDGER, write_frame
 from pipelines.streaming.timers import set_timer
-from pipelines.table_files import write_file
 from pipelines.tables import to_bytes
 
-LEDGER = "ledger.frame"
-SNAPSHOT_S = 120.0
 _SOON_S, _LATER_S = 0.1, 0.5
 _TELL_EVERY_S = 1.0
 
@@ -112,7 +111,7 @@ class _KeepSkillsFn(beam.DoFn):
         now = time.time()
         kept = self._open(cell, bag)
         desk, keeper = kept.value, kept.value.keeper
-        solution = keeper.finished(now)
+        solution = keeper.finished(now, self._pool.submit)
         if solution is not None:
             desk.last = solution
             desk.model_events = desk.model_events if solution.skills is None else solution.skills.n_events
@@ -153,13 +152,11 @@ class _KeepSkillsFn(beam.DoFn):
         kept.keep(frame, lambda: join([kept.value.keeper.ledger.to_bytes()]))
 
     def _add(self, desk: Desk, change: Change, now: float) -> None:
-        """Adds a change; those that come during a snapshot are noted, for some are from behind its cut."""
         shard, before = str(change.shard), desk.keeper.ledger.n_events
         desk.keeper.add(change.frame, now)
         desk.received[shard] += desk.keeper.ledger.n_events - before
         desk.sent[shard] = max(change.sent, desk.sent.get(shard, 0))
-        for cut in desk.snapshots.values():
-            cut.meanwhile.append(change)
+        desk.took(change, now)
 
     def _asked(self, desk: Desk, marker: Marker) -> None:
         shard = str(marker.sender)
@@ -167,7 +164,7 @@ class _KeepSkillsFn(beam.DoFn):
         if marker.kind == DRAIN:
             desk.drains.setdefault(marker.id, {})[shard] = marker.events
         else:
-            desk.snapshots.setdefault(marker.id, Cut(marker, time.time(), {}, [])).events[shard] = marker.events
+            desk.cut_of(marker, time.time()).events[shard] = marker.events
 
     def _look(self, desk: Desk) -> None:
         """Does what is asked for as soon as all shards have asked, and all that they sent before is here."""
@@ -193,9 +190,8 @@ class _KeepSkillsFn(beam.DoFn):
         ledger = Ledger()
         ledger.add(desk.keeper.ledger.to_bytes())
         ledger.add(behind.to_bytes(), -1)
-        frame = ledger.to_bytes()
         with spared(f"A snapshot cannot be written to {cut.marker.folder}"):
-            write_file(FileSystems.join(cut.marker.folder, LEDGER), lambda sink: sink.write(frame))
+            write_frame(FileSystems.join(cut.marker.folder, LEDGER), ledger.to_bytes())
         return True
 
     def _drained(self, kept: Kept[Desk], marker: Marker) -> Iterator[Any]:

@@ -5,6 +5,9 @@ them. The object made of the frames stays in this process, with the number it be
 object is current. After a rollback, a retry or a move to another worker they differ, and the object is made anew.
 Appending costs what the change costs; when frames are many they are replaced by one of the whole.
 
+The objects outlive the instances of a step: Beam ends all of a stage that had nothing to do for a minute, and what is
+made anew gives everything again. They go with their process.
+
 Layouts of the state: 1, without counts of what was sent and received, which then begin at 0, and with models that do
 not tell them; 2, with both.
 """

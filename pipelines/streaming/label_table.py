@@ -21,6 +21,7 @@ from pipelines.blocks import NO_TIME, LabelBlock
 from pipelines.frames import narrow
 from pipelines.streaming.codes import Codes, Column
 
+LABELS_FRAME = b"E"  # begins a frame of a state that holds labels alone
 _WITHDRAWAL = np.iinfo(np.int64).max
 _END = -1
 

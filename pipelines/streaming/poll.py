@@ -30,8 +30,8 @@ from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import BOOTSTRAP, DRAIN, REPORT, Marker, pack_clock, pack_events, pack_marker
 from pipelines.streaming.inbox import seal
 from pipelines.streaming.poll_desk import DESKS
+from pipelines.streaming.rhythm import SWEEPS
 from pipelines.streaming.timers import FAR_S, set_timer
-from pipelines.streaming.tracking import SWEEPS
 
 _HOUR_S = 3600
 _CLOCK_LEAST_S, _CLOCK_MOST_S = 1.0, 60.0

@@ -7,9 +7,9 @@ from pipelines.addresses import absolute
 from pipelines.errors import InvalidSettingError
 from pipelines.events import EventSettings
 from pipelines.settings import LATE_RULES, AggregateSettings
+from pipelines.sources.unbounded import refuse_start
 from pipelines.streaming.places import feeds, is_same, reads_control, shown
 
-STARTS_FROM = ("earliest", "latest")
 _MOST_SHARDS = 1024
 
 
@@ -69,8 +69,7 @@ class StreamSettings:
         self._check_places()
         if self.late not in LATE_RULES:
             raise InvalidSettingError(f"--late is {self.late!r}; it takes {', '.join(LATE_RULES)}.")
-        if self.start_from not in STARTS_FROM:
-            raise InvalidSettingError(f"--from is {self.start_from!r}; it takes {', '.join(STARTS_FROM)}.")
+        refuse_start(self.start_from)
         if not self.group.strip():
             raise InvalidSettingError("--group is empty; give a name, or leave it out.")
         if self.aggregate.repeats != "last":

@@ -14,13 +14,14 @@ from crowdcore.edges import EdgeCounts
 from pipelines.answers import NO_LABELS
 from pipelines.settings import AggregateSettings
 from pipelines.solving import Solved, add_intervals, solve
-from pipelines.streaming.answering import BACKLOG_EVERY_S
 from pipelines.streaming.envelopes import Skills
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.rhythm import BACKLOG_EVERY_S
 from pipelines.streaming.rows import revised
 
 _US = 1_000_000
 _SHARE = 5
+Pool = Callable[..., Future[Any]]
 _VERDICT = ("component", "bipartite", "has_gold", "identified", "verdict", "fix")
 
 
@@ -102,7 +103,6 @@ class SkillKeeper:
         self._given: dict[str, Mapping[str, Any] | None] = {}  # None: that there are no labels
         self._graph: list[dict[str, Any]] | None = None
         self._under_way: tuple[Future[tuple[Solved, float]], _Order] | None = None
-        self._solving: Callable[..., Future[Any]] = _nowhere
 
     def add(self, change: bytes, now_s: float) -> None:
         """Adds a change."""
@@ -124,7 +124,7 @@ class SkillKeeper:
     def begin(
         self,
         now_s: float,
-        pool: Callable[..., Future[Any]],
+        pool: Pool,
         settled: bool = False,
         sent: Mapping[str, int] | None = None,
     ) -> None:
@@ -137,11 +137,13 @@ class SkillKeeper:
         self._solved_at, self._full_at = now_s, now_s if intervals else self._full_at
         without = self.ledger.without_labels() if intervals else ()
         order = _Order(edges, start, settled, intervals, self.ledger.n_events, sent or {}, without)
-        self._solving = pool
         self._under_way = (pool(_solved, order, self._rules), order)
 
-    def finished(self, now_s: float, wait: bool = False) -> Solution | None:
-        """The part of the solution that was under way, if it is done; the second part begins when the first is."""
+    def finished(self, now_s: float, pool: Pool, wait: bool = False) -> Solution | None:
+        """The part of the solution that was under way, if it is done; the second then begins in `pool`.
+
+        That of `begin` may be gone by then: Beam ends instances of a step, and this object goes on with another one.
+        """
         if self._under_way is None or not (wait or self._under_way[0].done()):
             return None
         future, order = self._under_way
@@ -153,7 +155,7 @@ class SkillKeeper:
             self.version += 1
             skills = Skills(self.version, order.settled, order.n_events, solved.model.to_bytes())
             if order.intervals:
-                self._under_way = (self._solving(_with_intervals, solved, self._rules), order)
+                self._under_way = (pool(_with_intervals, solved, self._rules), order)
             return Solution(skills, None, None, solved, seconds, order.sent)
         self.seconds += seconds
         self.is_settled = order.settled and order.n_events == self.ledger.n_events
@@ -214,10 +216,6 @@ def _solved(order: _Order, rules: SkillRules) -> tuple[Solved, float]:
 def _with_intervals(solved: Solved, rules: SkillRules) -> tuple[Solved, float]:
     begun = time.perf_counter()
     return add_intervals(solved, rules.aggregate), time.perf_counter() - begun
-
-
-def _nowhere(*_: Any) -> Future[Any]:
-    raise ValueError("no solution has begun")
 
 
 def _verdict(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

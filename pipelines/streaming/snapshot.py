@@ -24,10 +24,10 @@ from pipelines.settings import AggregateSettings, BatchSettings
 from pipelines.solving import Solved, solve
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import SNAPSHOT, Marker
-from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger
-from pipelines.streaming.track import read_frame, state_path
+from pipelines.streaming.rhythm import SNAPSHOT_S
+from pipelines.streaming.state_files import LEDGER, frames, read_frame, state_path
 from pipelines.table_files import write_table
 from pipelines.worker_tables import edge_tables
 
@@ -63,7 +63,7 @@ def _ask(control: Control, state: str, shards: int) -> None:
     control.request(marker)
     try:
         until = time.monotonic() + SNAPSHOT_S
-        while _n_written(state) < shards + 1:
+        while len(frames(state)) < shards + 1:
             if time.monotonic() > until:
                 raise RunError(
                     f"The stream of {control.folder} did not answer within {SNAPSHOT_S:g} s. "
@@ -72,10 +72,6 @@ def _ask(control: Control, state: str, shards: int) -> None:
             time.sleep(_PAUSE_S)
     finally:
         control.withdraw(marker)
-
-
-def _n_written(state: str) -> int:
-    return len(FileSystems.match([FileSystems.join(state, "*.frame")])[0].metadata_list)
 
 
 def _write_run(
@@ -92,8 +88,8 @@ def _write_run(
         writer.write("edges", number, table)
     writer.write("skills", 0, solved.skill_table())
     writer.write("graph", 0, solved.graph_table())
-    for file in FileSystems.match([FileSystems.join(state, "*.frame")])[0].metadata_list:
-        writer.counts[f"rows:{STATE}/{file.path.rpartition('/')[2]}"] = 0
+    for path in frames(state):
+        writer.counts[f"rows:{STATE}/{path.rpartition('/')[2]}"] = 0
     counts = Counter(solved.counts())
     counts.update(writer.counts)
     return counts, solved.account()

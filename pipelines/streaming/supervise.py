@@ -23,7 +23,7 @@ from pipelines.sinks.folder import IntervalFolder
 from pipelines.sinks.intervals import WriteIntervals
 from pipelines.sinks.targets import sink_of
 from pipelines.sinks.write import WriteRows
-from pipelines.sources.endless import source_of
+from pipelines.sources.source_addresses import source_of
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindow
@@ -36,12 +35,12 @@ from pipelines.streaming.envelopes import (
 )
 from pipelines.streaming.inbox import HELD, in_turn, seal
 from pipelines.streaming.kept import BAG, CELL, Kept
+from pipelines.streaming.label_table import LABELS_FRAME
 from pipelines.streaming.ledger import events_in
+from pipelines.streaming.state_files import RESIDUE, read_frame, state_path, write_frame
 from pipelines.streaming.tracking import TaskTracker, TrackRules
-from pipelines.table_files import write_file
 
 MODEL_KEY = "model"
-RESIDUE = "residue.frame"
 
 
 @dataclass
@@ -112,7 +111,7 @@ class _TrackTasksFn(beam.DoFn):
             counts = {"events_rejected": tracked.n_late, f"events_rejected.{LATE}": tracked.n_late}
             outputs.append(tag("changes", REPORT + json.dumps({"counts": counts}).encode()))
             outputs.append(tag("rejects", ("rejects", tracked.rejects)))
-        self._keep(kept, None if frame is None else b"E" + frame, tracked.closing is not None)
+        self._keep(kept, None if frame is None else LABELS_FRAME + frame, tracked.closing is not None)
         yield from outputs
 
     def _to_board(self, shard: int, kept: Kept[TaskTracker], envelope: bytes) -> Any:
@@ -145,7 +144,7 @@ class _TrackTasksFn(beam.DoFn):
         if marker.kind == SNAPSHOT:
             frame = kept.value.table.block().to_bytes()
             with spared(f"A snapshot cannot be written to {marker.folder}"):
-                write_file(state_path(marker.folder, shard), lambda sink: sink.write(frame))
+                write_frame(state_path(marker.folder, shard), frame)
         counted = replace(marker, sender=shard, events=kept.note.get("events", 0), sent=kept.note.get("sent", 0))
         yield beam.pvalue.TaggedOutput("changes", pack_marker(counted))
 
@@ -164,17 +163,6 @@ class _TrackTasksFn(beam.DoFn):
 
 def _closing(names: Any) -> bytes:
     return CLOSING + json.dumps(names.to_pylist()).encode()
-
-
-def read_frame(path: str) -> bytes:
-    """A frame that lies in a file."""
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return bytes(file.read())
-
-
-def state_path(folder: str, shard: int) -> str:
-    """Where the labels of a shard lie in a snapshot."""
-    return str(FileSystems.join(folder, f"labels-{shard:05d}.frame"))
 
 
 @dataclass

@@ -14,10 +14,11 @@ from pipelines.late import late_rejects
 from pipelines.streaming.envelopes import join, split
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import pack_change
+from pipelines.streaming.rhythm import SWEEPS
 from pipelines.tables import to_bytes
 
 REMEMBERED = 10
-SWEEPS = 16
+_WHOLE_FRAME = b"W"  # begins a frame with the tasks that are closed beside the labels
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class TaskTracker:
     def to_bytes(self) -> bytes:
         """All that is known, as one frame."""
         closed = pack({"hash": self._closed, "at": self._closed_at})
-        return b"W" + join([self.table.block().to_bytes(), closed])
+        return _WHOLE_FRAME + join([self.table.block().to_bytes(), closed])
 
     def note(self) -> dict[str, Any]:
         """What is not in the frames."""
@@ -147,9 +148,9 @@ class TaskTracker:
     def of(cls, rules: TrackRules, frames: list[bytes], note: dict[str, Any]) -> "TaskTracker":
         """The tracker of its frames, in any order, and its note."""
         tracker = cls(rules)
-        for frame in sorted(frames, key=lambda frame: frame[:1] != b"W"):
+        for frame in sorted(frames, key=lambda frame: frame[:1] != _WHOLE_FRAME):
             body: Any = frame[1:]
-            if frame[:1] == b"W":
+            if frame[:1] == _WHOLE_FRAME:
                 body, closed = split(body)
                 arrays = unpack(closed)
                 tracker._closed, tracker._closed_at = arrays["hash"], arrays["at"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.sources import avro, csv, jsonl, parquet
+from pipelines.sources import avro, csv, folder, jsonl, parquet
 
 
 @pytest.fixture(params=["whole", "in small pieces"])
@@ -14,3 +14,9 @@ def small(request, monkeypatch):
         monkeypatch.setattr(avro, "CHUNK_BYTES", 300)
         monkeypatch.setattr(parquet, "ROWS_PER_PART", 100)
     return request.param != "whole"
+
+
+@pytest.fixture
+def listed_at_every_poll(monkeypatch):
+    """Has readers of folders see what is new in the next poll, not in that of the next second."""
+    monkeypatch.setattr(folder, "LIST_S", 0.0)

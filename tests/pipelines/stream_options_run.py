@@ -11,8 +11,8 @@ from pipelines.arguments import parse_arguments
 from pipelines.blocks import LabelBlock
 from pipelines.commands.stream import build_parser, settings_of
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.state_files import read_frame, state_path
 from pipelines.streaming.supervise import plan_of
-from pipelines.streaming.track import read_frame, state_path
 from pipelines.tables import from_bytes
 
 ROWS = crowd_rows()

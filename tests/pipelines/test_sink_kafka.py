@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from sink_rows import HARD_IDS, component, components, reject, rejects, score, scores
 
 from pipelines.errors import InputError, InvalidSettingError, RunError
+from pipelines.sinks import kafka as kafka_sink
 from pipelines.sinks.kafka import KafkaTarget, _Recent, latest_rows
 from pipelines.sinks.write import WriteRows
 from pipelines.tables import to_bytes
@@ -183,6 +184,17 @@ def test_a_row_that_was_overtaken_is_not_the_last_of_its_id_in_the_topic():
     assert recent.newer("scores", [b"t", b"v"], [b"1", b"1"], [1, 1]) == ([b"v"], [b"1"])
     assert recent.newer("skills", [b"t"], [b"1"], [1]) == ([b"t"], [b"1"])
     assert recent.newer("scores", [b"t"], [b"2"], [2]) == ([b"t"], [b"2"]), "again, it does no harm"
+
+
+def test_rows_of_a_stream_that_has_gone_quiet_are_forgotten(monkeypatch):
+    monkeypatch.setattr(kafka_sink, "_RECENT_S", 0.01)
+    recent = _Recent()
+    recent.newer("scores", [b"t"], [b"2"], [2])
+    while (timer := recent._timer) is not None:
+        timer.join()
+    assert (recent._now, recent._before) == ({}, {})
+    assert recent.newer("scores", [b"t"], [b"1"], [1]) == ([b"t"], [b"1"])
+    recent.close()
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "a/b", "x" * 300])

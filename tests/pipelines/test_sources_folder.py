@@ -16,6 +16,8 @@ from pipelines.sources.folder import FolderSource
 from pipelines.sources.unbounded import CAUGHT_UP
 from pipelines.tables import from_bytes
 
+pytestmark = pytest.mark.usefixtures("listed_at_every_poll")
+
 
 def events_of(polled):
     """(file's name, place in it, task) of what a poll brought."""
@@ -217,11 +219,11 @@ def test_a_file_that_may_not_be_opened_is_tried_again_while_others_are_read(tmp_
         return checked(settings, path, size, role)
 
     checked = folder.inputs.checked_file
-    monkeypatch.setattr(folder.inputs, "checked_file", refuse)
-    found = drained(tmp_path).go_on()
+    with monkeypatch.context() as patched:
+        patched.setattr(folder.inputs, "checked_file", refuse)
+        found = drained(tmp_path).go_on()
     assert (found.events, found.rejects) == ([("b.csv", 0, "t2")], [])
     assert caplog.text.count("is tried again") == 1
-    monkeypatch.undo()
     assert found.go_on().events == [("b.csv", 0, "t2"), ("a.csv", 0, "t1")]
 
 

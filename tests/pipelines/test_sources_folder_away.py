@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 
 import pytest
 from memory_files import FILES, MemoryFileSystem
@@ -13,6 +14,8 @@ from pipelines.events import EventSettings
 from pipelines.sources import folder
 from pipelines.sources.folder import FolderSource
 from pipelines.sources.unbounded import CAUGHT_UP
+
+pytestmark = pytest.mark.usefixtures("listed_at_every_poll")
 
 
 class Disk:
@@ -101,6 +104,44 @@ def test_a_reader_whose_folder_is_away_holds_the_clock_back(tmp_path):
     there.rename(tmp_path / "away")
     assert found.go_on().polls[-1].watermark_us == 5
     (tmp_path / "away").rename(there)
+    assert found.go_on().polls[-1].watermark_us == CAUGHT_UP
+
+
+TIMED = b"task,worker,label,submitted_at_us\n"
+
+
+def test_a_file_that_cannot_be_read_holds_the_clock_where_it_was_until_all_of_it_is_read(tmp_path, monkeypatch):
+    write(tmp_path, "a.csv", TIMED + b"t,w,x,5\n")
+    found = drained(tmp_path)
+    write(tmp_path, "b.csv", TIMED + b"t,w,x,6\nu,w,x,7\n")
+    write(tmp_path, "c.csv", TIMED + b"t,w,x,900\n")
+    checked = folder.inputs.checked_file
+
+    def refuse(settings, path, size, role):
+        if path.endswith("b.csv"):
+            raise InputError("no") from PermissionError(13, "not yours")
+        return checked(settings, path, size, role)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folder.inputs, "checked_file", refuse)
+        polled = found.go_on().go_on().polls[-1]
+        assert [task for name, _, task in found.events if name == "c.csv"] == ["t"]
+        assert polled.watermark_us == 5
+    half = found._reader.poll(polled.position, 1, 0)
+    assert (half.more, half.watermark_us) == (True, 5)
+    assert found._reader.poll(half.position, 99, 0).watermark_us == CAUGHT_UP
+
+
+def test_a_file_whose_last_line_is_torn_holds_the_clock_until_it_is_whole_or_gone(tmp_path):
+    write(tmp_path, "a.csv", TIMED + b"t,w,x,5\n")
+    found = drained(tmp_path)
+    write(tmp_path, "b.csv", TIMED + b"t,w,x,6")
+    assert found.go_on().polls[-1].watermark_us == 5
+    write(tmp_path, "b.csv", TIMED + b"t,w,x,6\n")
+    assert found.go_on().polls[-1].watermark_us == CAUGHT_UP
+    write(tmp_path, "c.csv", TIMED + b"t,w,x,7")
+    assert found.go_on().polls[-1].watermark_us == 6
+    os.remove(tmp_path / "c.csv")
     assert found.go_on().polls[-1].watermark_us == CAUGHT_UP
 
 

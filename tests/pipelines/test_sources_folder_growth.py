@@ -11,6 +11,7 @@ from test_sources_folder import Drained, drained, events_of, rows
 
 from pipelines.sources.folder import FolderSource
 
+pytestmark = pytest.mark.usefixtures("listed_at_every_poll")
 LINES = pytest.mark.parametrize(("name", "written"), [("x.csv", csv_bytes), ("x.jsonl", jsonl_bytes)])
 
 

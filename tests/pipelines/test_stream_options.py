@@ -16,8 +16,8 @@ from pipelines.arguments import option_table
 from pipelines.commands.stream import build_parser
 from pipelines.errors import InvalidSettingError
 from pipelines.records import Origin
-from pipelines.sources.endless import source_of
 from pipelines.sources.messages import parse_messages
+from pipelines.sources.source_addresses import source_of
 from pipelines.streaming.skill_keeping import SkillKeeper
 from pipelines.streaming.supervise import plan_of
 
@@ -145,7 +145,7 @@ def due_after(run, seconds, changed=True):
     keeper.add(frame, 100.0)
     keeper.begin(100.0, run.stream.pool.submit)
     while keeper.busy:
-        keeper.finished(100.0, wait=True)
+        keeper.finished(100.0, run.stream.pool.submit, wait=True)
     keeper.seconds = 0.0
     if changed:
         keeper.add(frame, 100.1)

@@ -16,7 +16,7 @@ from stream_options_run import ROWS, OptionRun, option_folders, settings_for
 from pipelines.blocks import LabelBlock
 from pipelines.errors import InputError, InvalidSettingError
 from pipelines.sinks.interval_files import read_intervals
-from pipelines.sources.endless import source_of
+from pipelines.sources.source_addresses import source_of
 from pipelines.streaming.control import Control, owned
 from pipelines.streaming.label_table import LabelTable
 from pipelines.streaming.ledger import Ledger, pack_change

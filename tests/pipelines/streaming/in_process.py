@@ -42,7 +42,7 @@ class Stream:
         self.now += seconds
         if self.keeper.due(self.now, at_once=settled):
             self.keeper.begin(self.now, self.pool.submit, settled)
-            while (solution := self.keeper.finished(self.now, wait=True)) is not None:
+            while (solution := self.keeper.finished(self.now, self.pool.submit, wait=True)) is not None:
                 self.learn(solution)
 
     def learn(self, solution):

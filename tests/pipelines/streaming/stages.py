@@ -1,5 +1,6 @@
 """The stateful steps, called as Beam calls them, element by element."""
 
+import copy
 import itertools
 import time
 
@@ -78,6 +79,12 @@ class Keeping:
         self.fn = _KeepSkillsFn(KeepSkills(SkillRules(), 2, self.control, f"keeping-{next(jobs)}"))
         self.fn.setup()
         self.state, self.timer = KeyedState(), Timer()
+
+    def instance(self):
+        """One more instance of the step in this process, as Beam makes them; `fn` is that which has its turn."""
+        other = copy.copy(self.fn)
+        other.setup()
+        return other
 
     def __call__(self, *envelopes):
         self.fn.process(("model", join(envelopes)), self.state.cell, self.state.bag, self.timer)

@@ -28,6 +28,13 @@ def test_what_comes_too_early_survives_in_state_and_note_alone():
     assert [envelope for _, _, envelope in in_turn(seal(0, 1, b"a"), again, bag)] == [b"a", b"b"]
 
 
+def test_what_comes_again_is_taken_again_at_once_and_keeps_nothing_else_from_its_turn():
+    note, held = {}, Bag()
+    given = [(1, b"a"), (2, b"b"), (1, b"a again"), (4, b"d"), (2, b"b again"), (3, b"c"), (5, b"e")]
+    taken = [envelope for number, data in given for *_, envelope in in_turn(seal(0, number, data), note, held)]
+    assert taken == [b"a", b"b", b"a again", b"b again", b"c", b"d", b"e"]
+
+
 def test_senders_do_not_wait_for_each_other():
     note, held = {}, Bag()
     numbers = itertools.count(1)

@@ -44,8 +44,8 @@ class Crowd:
     def solve(self, now, settled=False):
         """Both parts of a solution."""
         self.keeper.begin(now, self.orders, settled)
-        first = self.keeper.finished(now)
-        return replace(self.keeper.finished(now), skills=first.skills) if self.keeper.busy else first
+        first = self.keeper.finished(now, self.orders)
+        return replace(self.keeper.finished(now, self.orders), skills=first.skills) if self.keeper.busy else first
 
 
 def triangle(n_tasks=40, workers=("ann", "bob", "cem"), seed=0, time=1, tasks="t"):
@@ -104,7 +104,7 @@ def test_one_solution_is_under_way_at_a_time():
     crowd.say(NOW + 10, *triangle(seed=1, time=2))
     assert crowd.keeper.busy
     assert not crowd.keeper.due(NOW + 60, at_once=True)
-    assert crowd.keeper.finished(NOW + 60) is None
+    assert crowd.keeper.finished(NOW + 60, crowd.orders) is None
 
 
 def test_after_a_while_without_labels_the_skills_are_solved_from_scratch_and_then_rest():
@@ -122,10 +122,10 @@ def test_a_settled_solution_that_labels_overtook_does_not_settle_the_stream():
     crowd.say(NOW, *triangle())
     crowd.keeper.begin(NOW + 5, crowd.orders)
     crowd.say(NOW + 5.1, *triangle(seed=1, time=2))
-    solution = crowd.keeper.finished(NOW + 5.2)
+    solution = crowd.keeper.finished(NOW + 5.2, crowd.orders)
     assert solution.skills.settled
     assert solution.skills.n_events < crowd.keeper.ledger.n_events
-    assert crowd.keeper.finished(NOW + 5.3).rows is not None
+    assert crowd.keeper.finished(NOW + 5.3, crowd.orders).rows is not None
     assert not crowd.keeper.is_settled
 
 
@@ -133,18 +133,18 @@ def test_the_model_leaves_before_its_intervals_and_the_stream_settles_with_them(
     crowd = Crowd()
     crowd.say(NOW, *triangle())
     crowd.keeper.begin(NOW, crowd.orders, settled=True)
-    first = crowd.keeper.finished(NOW + 1)
+    first = crowd.keeper.finished(NOW + 1, crowd.orders)
     assert (first.skills.settled, first.rows, first.graph) == (True, None, None)
     assert crowd.keeper.busy
     assert not crowd.keeper.is_settled
     assert not crowd.keeper.due(NOW + 1, at_once=True)
-    second = crowd.keeper.finished(NOW + 2)
+    second = crowd.keeper.finished(NOW + 2, crowd.orders)
     assert second.skills is None
     assert skills_of(second.rows).keys() == {"ann", "bob", "cem"}
     assert second.rows["model_version"].to_pylist() == [first.skills.version] * 3
     assert second.graph is not None
     assert crowd.keeper.is_settled
-    assert crowd.keeper.finished(NOW + 3) is None
+    assert crowd.keeper.finished(NOW + 3, crowd.orders) is None
 
 
 def test_solutions_start_from_the_last_one_but_settled_ones_do_not():
@@ -252,7 +252,7 @@ def test_an_error_in_a_solution_reaches_the_stream():
 
     crowd.keeper.begin(NOW, failing)
     with pytest.raises(ValueError, match="no solution"):
-        crowd.keeper.finished(NOW)
+        crowd.keeper.finished(NOW, crowd.orders)
 
 
 @pytest.mark.parametrize(("second", "given"), [(14.9, False), (15.0, True)])

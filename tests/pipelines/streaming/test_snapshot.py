@@ -33,13 +33,12 @@ from pipelines.streaming.envelopes import (
     unpack_shard_change,
 )
 from pipelines.streaming.inbox import seal
-from pipelines.streaming.keep_skills import LEDGER
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.settings import StreamSettings
+from pipelines.streaming.state_files import LEDGER, write_frame
 from pipelines.streaming.supervise import _described
 from pipelines.streaming.track import _TrackTasksFn
 from pipelines.streaming.tracking import TrackRules
-from pipelines.table_files import write_file
 
 jobs = map(str, itertools.count())
 SHARDS = 3
@@ -77,8 +76,7 @@ class Stream:
     def write_state(self, folder):
         """What a snapshot has the stream write."""
         self.ask(Marker(SNAPSHOT, f"s-{next(jobs)}", folder))
-        frame = self.ledger.to_bytes()
-        write_file(f"{folder}/{LEDGER}", lambda sink: sink.write(frame))
+        write_frame(f"{folder}/{LEDGER}", self.ledger.to_bytes())
 
     def taken(self, output, **options):
         """A snapshot of it, taken as the command takes it, while the stream runs beside."""
@@ -231,6 +229,21 @@ def test_what_closed_tasks_have_counted_is_in_the_stream_that_begins_with_the_sn
     again = Stream(other, shards, ttl=1000).ask(Marker(BOOTSTRAP, "bootstrap", folder))
     assert again.ledger.edges() == stream.ledger.edges()
     assert again.counts["events_bootstrapped"] == again.ledger.n_events == stream.ledger.n_events
+
+
+def test_a_control_folder_that_was_begun_in_before_adds_nothing_to_what_a_stream_begins_with(control, tmp_path):
+    events = sorted((replace(event, time=event.time * 100) for event in history(4)), key=lambda event: event.time)
+    stream = Stream(control, ttl=1000)
+    for piece in cut(np.random.default_rng(4), events, 20):
+        stream.feed(piece)
+    stream.taken(tmp_path / "snapshot")
+    other = Control(str(tmp_path / "other"))
+    prepare(str(tmp_path / "snapshot"), other, 5)
+    labels = surviving(history(5))
+    folder = prepare(str(batch_on(tmp_path, labels)), other, SHARDS)
+    again = Stream(other).ask(Marker(BOOTSTRAP, "bootstrap", folder))
+    assert again.ledger.edges() == edges_of(labels)
+    assert again.counts["events_bootstrapped"] == len(labels)
 
 
 @pytest.mark.parametrize("shards", [1, 4])

@@ -19,9 +19,9 @@ from pipelines.streaming.envelopes import (
     unpack_shard_change,
     unpack_skills,
 )
-from pipelines.streaming.keep_skills import LEDGER, SNAPSHOT_S
 from pipelines.streaming.ledger import Ledger
-from pipelines.streaming.track import read_frame
+from pipelines.streaming.rhythm import SNAPSHOT_S
+from pipelines.streaming.state_files import LEDGER, read_frame
 
 
 def test_a_stream_that_is_asked_to_end_settles_first_and_then_tells_every_shard(tmp_path):
@@ -90,6 +90,16 @@ def test_the_ledger_of_a_snapshot_leaves_out_what_came_behind_a_shards_labels(tm
         wanted.add(unpack_shard_change(one).frame)
     assert found.edges() == wanted.edges()
     assert found.n_events == wanted.n_events
+
+
+def test_a_change_from_behind_the_cut_may_overtake_the_first_request_for_a_snapshot(tmp_path):
+    keeping, n, folder = Keeping(tmp_path), len(TRIANGLE), str(tmp_path / "state")
+    keeping(change(0, *TRIANGLE), change(0, ("u", "ann", "yes", 1), total=n + 1))
+    keeping(*(pack_marker(Marker(SNAPSHOT, "s", folder, sender=shard, events=[n, 0][shard])) for shard in (0, 1)))
+    found, wanted = Ledger(), Ledger()
+    found.add(read_frame(f"{folder}/{LEDGER}"))
+    wanted.add(unpack_shard_change(change(0, *TRIANGLE)).frame)
+    assert (found.edges(), found.n_events) == (wanted.edges(), n)
 
 
 def test_reports_of_readers_are_in_the_status(tmp_path):
@@ -224,6 +234,17 @@ def test_a_request_to_end_is_fulfilled_once(tmp_path):
     keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard)) for shard in (0, 1)))
     keeping.ticks_until_drained()
     assert keeping.tick() == []
+
+
+def test_a_solution_whose_instance_of_the_step_beam_has_ended_is_finished_by_the_next_one(tmp_path):
+    keeping = Keeping(tmp_path)
+    first, second = keeping.fn, keeping.instance()
+    keeping(change(0, *TRIANGLE))
+    keeping.tick()
+    assert keeping.state_of().keeper.busy
+    keeping.fn = second
+    first.teardown()
+    assert ticks_until(keeping, lambda outputs: [name for tag, (name, _) in outputs if tag == "rows"])
 
 
 def test_a_model_tells_what_the_shards_had_sent_when_its_solution_began(tmp_path):

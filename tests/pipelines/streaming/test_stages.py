@@ -21,7 +21,7 @@ from pipelines.streaming.envelopes import (
     unpack_marker,
 )
 from pipelines.streaming.inbox import seal, unseal
-from pipelines.streaming.track import read_frame, state_path
+from pipelines.streaming.state_files import read_frame, state_path
 from pipelines.tables import from_bytes
 
 

@@ -9,6 +9,7 @@ from test_label_table import edges_of
 
 from pipelines.late import LATE
 from pipelines.sources.unbounded import CAUGHT_UP, NOT_KNOWN
+from pipelines.streaming.label_table import LABELS_FRAME
 from pipelines.streaming.ledger import Ledger
 from pipelines.streaming.tracking import REMEMBERED, TaskTracker, TrackRules
 from pipelines.tables import from_bytes
@@ -184,7 +185,7 @@ def test_a_tracker_of_its_frames_in_any_order_goes_on_as_the_first_would(seed, l
         if found.closing is not None:
             frames = [tracked.to_bytes()]
         elif found.kept is not None:
-            frames.append(b"E" + found.kept.to_bytes())
+            frames.append(LABELS_FRAME + found.kept.to_bytes())
     shuffled = [frames[place] for place in rng.permutation(len(frames))]
     again = TaskTracker.of(rules, shuffled, json.loads(json.dumps(tracked.note())))
     assert rows(again.table) == rows(tracked.table)
