@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,7 +24,8 @@ from pipelines.sources.storage import is_local
 CURRENT, VERSIONS = "CURRENT", "versions"
 WHOLE = "-whole"  # what a run with everything is called, while it is loaded
 FETCHED = "_fetched"  # inputs from warehouses, while a night lasts
-_PARTS = ("labels", "edges", "workers", "inputs", "runs", VERSIONS, FETCHED)
+_OF_VERSIONS = ("labels", "edges", "workers", "inputs", "runs")
+_PARTS = (*_OF_VERSIONS, VERSIONS, FETCHED)
 _OF_THE_SYSTEM = ("lost+found",)
 
 
@@ -158,7 +159,7 @@ class LedgerFolder:
         self.forget_versions(version.oldest)
 
     def forget_versions(self, oldest: int) -> None:
-        """Removes the versions before `oldest`, and the files that only they need."""
+        """Removes the versions before `oldest`, and every file that no later one needs."""
         numbers = self.numbers()
         old = [number for number in numbers if number < oldest]
         if not old:
@@ -168,19 +169,20 @@ class LedgerFolder:
         except RunError:  # what a damaged account needs is not known: nothing goes until that version does
             return
         needed = {one.path for version in stays for one in version.files()} | {version.run for version in stays}
+        for part in _OF_VERSIONS:
+            self._keep_only(needed, part)
         for number in old:
-            try:
-                version = self.version(number)
-            except RunError:  # a damaged account of an old version: its files stay, it goes
-                _remove(self.at(VERSIONS, f"{name_of(number)}.json"))
-                continue
-            for path in [one.path for one in version.files() if one.path not in needed]:
-                _remove(self.at(path))
-                with suppress(OSError):  # other versions have something there
-                    os.rmdir(os.path.dirname(self.at(path)))
-            if version.run and version.run not in needed:
-                _remove(self.at(version.run))
             _remove(self.at(VERSIONS, f"{name_of(number)}.json"))
+
+    def _keep_only(self, needed: Set[str], folder: str) -> None:
+        """Removes what is in a folder of the ledger and not needed: also what a damaged account does not tell of."""
+        around = {os.path.dirname(path) for path in needed}
+        for name in os.listdir(self.at(folder)) if os.path.isdir(self.at(folder)) else ():
+            path = os.path.join(folder, name)
+            if path in around:
+                self._keep_only(needed, path)
+            elif path not in needed:
+                _remove(self.at(path))
 
     def new_id(self) -> str:
         """The id of a new ledger."""

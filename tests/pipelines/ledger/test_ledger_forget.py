@@ -86,6 +86,15 @@ def test_forgetting_is_never_having_seen_the_worker(seen, never):
     assert LedgerFolder(str(seen)).numbers() == [5]
 
 
+@pytest.mark.parametrize("harm", ["{", None])
+def test_forgetting_reaches_versions_whose_account_is_damaged_or_gone(seen, never, harm):
+    account = seen / "versions" / "000002.json"
+    account.unlink() if harm is None else account.write_text(harm)
+    ledger_command("forget", seen, "--worker", GONE)
+    assert_never_seen(seen, never)
+    assert_no_trace(seen)
+
+
 def test_forgetting_after_compaction_and_compaction_after_it(seen, never):
     ledger_command("compact", seen)
     ledger_command("forget", seen, "--worker", GONE)
