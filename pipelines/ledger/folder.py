@@ -150,7 +150,7 @@ class LedgerFolder:
         for part in _PARTS:
             if os.path.isdir(self.at(part)):
                 _sync(self.at(part))
-        version = replace(version, oldest=max(1, version.number - keep + 1))
+        version = replace(version, oldest=[*self.numbers(), version.number][-keep:][0])
         text = json.dumps(asdict(version), ensure_ascii=False, indent=1)
         self.write(os.path.join(VERSIONS, f"{name_of(version.number)}.json"), text.encode())
         self.write(f"{CURRENT}.new", f"{version.number}\n".encode())
