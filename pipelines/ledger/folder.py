@@ -24,6 +24,7 @@ from pipelines.sources.storage import is_local
 CURRENT, VERSIONS = "CURRENT", "versions"
 WHOLE = "-whole"  # what a run with everything is called, while it is loaded
 FETCHED = "_fetched"  # inputs from warehouses, while a night lasts
+_NEXT = f"{CURRENT}.new"
 _OF_VERSIONS = ("labels", "edges", "workers", "inputs", "runs")
 _PARTS = (*_OF_VERSIONS, VERSIONS, FETCHED)
 _OF_THE_SYSTEM = ("lost+found",)
@@ -56,13 +57,15 @@ class LedgerFolder:
     def current_number(self) -> int:
         """The number of the version that holds, whether or not that can be read; 0 in a new ledger."""
         self._refuse_elsewhere()
+        numbers = self.numbers()
+        is_first_night = numbers == [1] and os.path.exists(self.at(_NEXT))  # at work, or killed: see `publish`
         try:
             number = int(Path(self.at(CURRENT)).read_text("utf-8"))
         except FileNotFoundError:
-            if self.numbers()[-1:] > [1]:  # version 1 alone is what a killed first night leaves
+            if numbers and not is_first_night:
                 raise InvalidSettingError(
                     f"{self.at(CURRENT)} is missing, though there are versions. Restore it: it holds the number of the "
-                    f"version that counts, the last one is {self.numbers()[-1]}."
+                    f"version that counts, the last one is {numbers[-1]}."
                 ) from None
             return 0
         except OSError as error:
@@ -143,7 +146,8 @@ class LedgerFolder:
     def publish(self, version: Version, keep: int) -> None:
         """Makes `version` the one that holds; so many are kept, itself included.
 
-        All that it needs is on the disk before: its run too, from which warehouses are loaded.
+        All that it needs is on the disk before: its run too, from which warehouses are loaded. The next pointer is
+        there before the version: a version with neither pointer was published, and has lost its own.
         """
         if version.run:
             _sync_all(self.at(version.run))
@@ -152,9 +156,9 @@ class LedgerFolder:
                 _sync(self.at(part))
         version = replace(version, oldest=[*self.numbers(), version.number][-keep:][0])
         text = json.dumps(asdict(version), ensure_ascii=False, indent=1)
+        self.write(_NEXT, f"{version.number}\n".encode())
         self.write(os.path.join(VERSIONS, f"{name_of(version.number)}.json"), text.encode())
-        self.write(f"{CURRENT}.new", f"{version.number}\n".encode())
-        os.replace(self.at(f"{CURRENT}.new"), self.at(CURRENT))
+        os.replace(self.at(_NEXT), self.at(CURRENT))
         _sync(self.path)
         self.forget_versions(version.oldest)
 
@@ -207,13 +211,12 @@ class LedgerFolder:
             raise InvalidSettingError(f"--ledger {self.path} cannot be used: {error.strerror}.") from error
         names = {name for name in names if not name.startswith(".") and name not in _OF_THE_SYSTEM}
         advice = "Remove it" if CURRENT in names else "Give an empty or a new folder"
-        strange = sorted(names - {CURRENT, f"{CURRENT}.new", LOCK, *_PARTS})
+        strange = sorted(names - {CURRENT, _NEXT, LOCK, *_PARTS})
         if strange:
             raise InvalidSettingError(f"--ledger {self.path} holds {strange[0]!r}, which no ledger has. {advice}.")
 
     def sweep(self) -> None:
         """Removes what runs that were killed, or refused by a gate, have left."""
-        _remove(self.at(f"{CURRENT}.new"))
         try:
             last = self.current_number()
         except RunError:  # nobody knows what is left over
@@ -223,6 +226,7 @@ class LedgerFolder:
                 is_older = name[:DIGITS].isdigit() and int(name[:DIGITS]) <= last
                 if not is_older or name.endswith(WHOLE):
                     _remove(self.at(part, name))
+        _remove(self.at(_NEXT))  # last: until then it tells whose a version without a pointer is
         if last:
             with suppress(RunError):  # a damaged version: who needs it will say so, and rollback does not
                 self.forget_versions(self._held_version(last).oldest)

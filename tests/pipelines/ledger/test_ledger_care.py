@@ -42,10 +42,16 @@ def test_a_ledger_that_lost_its_pointer_is_not_begun_anew(ledger, night):
     assert ledger_command("verify", ledger)["sound"]
 
 
-def test_what_is_left_of_a_killed_first_night_is_no_ledger(ledger, night):
+def test_a_ledger_of_one_night_that_lost_its_pointer_is_not_begun_anew(night, tmp_path):
+    ledger = tmp_path / "ledger"
+    nightly(ledger, [night])
     (ledger / "CURRENT").unlink()
-    (ledger / "versions" / "000002.json").unlink()
-    assert nightly(ledger, [night])["ledger_version"] == 1
+    before = bytes_of(ledger)
+    for run in (nightly(ledger, [night], code=2), ledger_command("compact", ledger, code=2)):
+        assert "Restore it: it holds the number of the version that counts, the last one is 1." in run.err
+    assert bytes_of(ledger) == before
+    (ledger / "CURRENT").write_text("1\n")
+    assert ledger_command("verify", ledger)["sound"]
 
 
 @pytest.mark.parametrize("output", ["duckdb:{}/crowd.duckdb", "{}/answers"])

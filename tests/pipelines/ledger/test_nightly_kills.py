@@ -152,6 +152,21 @@ def test_a_kill_before_or_after_any_step_changes_nothing(
     assert files_of(folder) == files_of(undisturbed[0][3])
 
 
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("point", "call"), [("write", -1), ("write", -2), ("publish", 1), ("remove", -1)])
+def test_a_first_night_that_was_killed_is_run_again_whatever_it_left(
+    nights, farm, undisturbed, tmp_path, point, call, after
+):
+    counted = farm.run("nightly", *nights[0], *options_of(tmp_path / "counted"), "--quiet")["calls"]
+    at, folder = call if call > 0 else counted[point] + 1 + call, tmp_path / "night"
+    night = ("nightly", *nights[0], *options_of(folder), "--quiet")
+    assert farm.run(*night, point=point, call=at, after=after)["code"] == -9
+    farm.run(*night, point="remove", call=2)  # dies, if there is so much, when it has removed some of what was left
+    assert farm.run(*night)["code"] == 0
+    assert_same(folder, told_by(undisturbed[0][0]))
+    assert files_of(folder) == files_of(undisturbed[0][0])
+
+
 def test_a_warehouse_that_a_kill_kept_from_a_night_gets_it_with_the_next_one(nights, farm, undisturbed, tmp_path):
     folder = shutil.copytree(undisturbed[0][2], tmp_path / "night")
     told = farm.run("nightly", *nights[3], *options_of(folder), "--quiet", point="duckdb", call=1)
