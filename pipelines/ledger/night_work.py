@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crowdcore.edges import EdgeCounts
@@ -39,6 +38,7 @@ from pipelines.ledger.night_settings import NightSettings
 from pipelines.ledger.segments import all_states, pack_state
 from pipelines.ledger.task_state import TaskState, joined
 from pipelines.ledger.tracking import NightRules, is_among
+from pipelines.ledger.verdicts import verdicts_in
 from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptFile, KeptSegment, Version, name_of
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files, read_prior_skills
@@ -144,7 +144,7 @@ class NightWork:
             leaving = self.ledger.closing(number, *span, new) if span[1] != span[0] else TaskState.none()
             for state in (leaving, new.chosen(new.latest < span[1])):  # none of the night's was closed before it
                 if len(state):
-                    closed.update(_verdicts(score_state(number, state, solved.model, aggregate)[0]))
+                    closed.update(verdicts_in(score_state(number, state, solved.model, aggregate)[0]))
             if self._is_whole:
                 states = [all_states_of(self.ledger, number, here)]
             else:
@@ -257,11 +257,6 @@ def kept_segment(number: int, file: KeptFile, state: TaskState) -> KeptSegment:
     """What a version says of a segment."""
     low, high = int(state.latest.min(initial=np.iinfo(np.int64).max)), int(state.latest.max(initial=NO_TIME))
     return KeptSegment(number, file, len(state), state.n_rows, low, high)
-
-
-def _verdicts(scores: pa.Table) -> Counter[str]:
-    counted = pc.value_counts(scores.column("label").cast(pa.string()))
-    return Counter({one["values"]: one["counts"] for one in counted.to_pylist()})
 
 
 def run_id_of(ledger: str, number: int, checksums: Sequence[str]) -> str:

@@ -23,8 +23,9 @@ from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_work import kept_segment, run_id_of
 from pipelines.ledger.segments import all_states, pack_state
 from pipelines.ledger.task_state import TaskState
+from pipelines.ledger.verdicts import verdicts_anew
 from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of
-from pipelines.ledger.whole import prior_of, solve_again, write_whole
+from pipelines.ledger.whole import prior_of, settings_of, solve_again, write_whole
 from pipelines.run_tables import read_manifest
 
 
@@ -114,7 +115,8 @@ def export(folder: LedgerFolder, output: str, output_format: str) -> dict[str, A
 def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     """Removes a worker's labels and all that follows from them, also from earlier versions; tells how many labels.
 
-    The ledger is then what it would be had it never seen the worker, but for the count of verdicts on closed tasks.
+    The ledger is then what it would be had it never seen the worker, but for the verdicts on closed tasks: as many are
+    closed, but what skills they would have been given with on the nights that closed them nobody knows.
     """
     current = folder.existing()
     _refuse_damaged(folder, current)
@@ -162,8 +164,6 @@ def _newest(state: TaskState, others: Any) -> int:
 def _without_time(version: Version, newest_us: int) -> Version:
     """The version with the clock that is left when a worker's events are gone, and with what that closes."""
     clock_us = min(version.clock_us, newest_us)
-    if clock_us == NO_TIME:
-        return replace(version, clock_us=clock_us)
     return replace(version, clock_us=clock_us, **as_fields(closed_with_clock(version, clock_us), version.settings))
 
 
@@ -183,7 +183,7 @@ def _seen(state: TaskState) -> TaskState:
 
 
 def _with_counts(folder: LedgerFolder, version: Version, kept: KeptCounts, change: EdgeCounts) -> Version:
-    """The version with changed counts, and with the skills that follow."""
+    """The version with changed counts, and with the skills and verdicts that follow."""
     solved = solve_again(kept, version, change)
     pairs, workers = KeptCounts(solved.edges, solved.fit.skills).to_files()
     name = name_of(version.number)
@@ -193,6 +193,7 @@ def _with_counts(folder: LedgerFolder, version: Version, kept: KeptCounts, chang
         workers=folder.write(f"workers/{name}.parquet", workers),
         classes=solved.edges.class_counts,
         n_sampled=solved.edges.n_sampled,
+        closed=verdicts_anew(OpenLedger(folder, version), solved.model, settings_of(version).aggregate),
         whole=True,
         run=f"runs/{name}",
         counts={},

@@ -15,8 +15,6 @@ from test_nightly_gates import QUIET, TURNED
 from pipelines.ledger.folder import LedgerFolder
 from pipelines.run_tables import read_table
 
-HOUR_US = 3_600_000_000
-
 FIRST = [("t", "ann", "a", 1), ("t", "bob", "a", 1), ("u", "ann", "b", 1)]
 
 
@@ -136,38 +134,6 @@ def test_a_damaged_account_of_an_old_version_stops_no_night(ledger, tmp_path):
     events = write_events(tmp_path / "3.csv", [("v", "ann", "a", 3)])
     assert nightly(ledger, [events], "--keep-versions", "1")["ledger_version"] == 3
     assert ledger_command("verify", ledger)["sound"]
-
-
-def test_who_is_forgotten_has_not_closed_tasks_either(tmp_path):
-    rows = [("t", "ann", "a", HOUR_US), ("t", "bob", "a", HOUR_US), ("u", "mad", "a", 1000 * HOUR_US)]
-    ttl = ("--task-ttl", "24h")
-    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], *ttl)
-    ledger_command("forget", tmp_path / "ledger", "--worker", "mad")
-    later = write_events(tmp_path / "2.csv", [("t", "cem", "a", 2 * HOUR_US)])
-    told = nightly(tmp_path / "ledger", [later], *ttl)
-    assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 0)
-
-
-HOURS = [(f"t{hour}", worker, "a", hour * HOUR_US) for hour in range(30) for worker in ("ann", "bob")]
-
-
-@pytest.mark.parametrize(("first", "second"), [("10h", "0"), ("10h", "50h"), ("10h", "5h"), ("0", "10h")])
-@pytest.mark.parametrize("timeless", [False, True])
-def test_after_a_worker_is_forgotten_as_many_tasks_are_closed_as_if_he_had_never_been_there(
-    tmp_path, first, second, timeless
-):
-    mine = [("u", "mad", "a", 100 * HOUR_US)]
-    others = [("v", "cem", "a", 30 * HOUR_US), *([("w", "cem", "a", "")] if timeless else [])]
-    late = write_events(tmp_path / "3.csv", [(f"t{hour}", "dan", "a", 40 * HOUR_US) for hour in range(30)])
-    rejected = {}
-    for name, rows in (("forgotten", [*others, *mine]), ("never", others)):
-        ledger = tmp_path / name
-        nightly(ledger, [write_events(tmp_path / "1.csv", HOURS)], "--task-ttl", first)
-        nightly(ledger, [write_events(tmp_path / f"2-{name}.csv", rows)], "--task-ttl", second)
-        if name == "forgotten":
-            ledger_command("forget", ledger, "--worker", "mad")
-        rejected[name] = nightly(ledger, [late])["counts"]["labels_rejected"]
-    assert rejected["forgotten"] == rejected["never"] > 0
 
 
 @pytest.mark.parametrize("damage", ["{", "{}", "[]", '{"segments": 7}'])
