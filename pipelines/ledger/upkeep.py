@@ -27,6 +27,7 @@ from pipelines.ledger.verdicts import verdicts_anew
 from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of
 from pipelines.ledger.whole import prior_of, settings_of, solve_again, write_whole
 from pipelines.run_tables import read_manifest
+from pipelines.sources import storage
 
 
 def verify(folder: LedgerFolder) -> list[str]:
@@ -106,10 +107,20 @@ def export(folder: LedgerFolder, output: str, output_format: str) -> dict[str, A
     """Writes everything as one run folder; returns its manifest."""
     refuse_warehouse(output, "--output", "Export to a folder RUN, then load it: crowdbeam load RUN --to {}")
     refuse_inside(output, folder.path)
-    if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
+    if advice := storage.missing_extra(output):
+        told = f"--output {output} cannot be reached: its file system is not installed."
+        raise InvalidSettingError(f"{told} Try: {advice}")
+    if _is_taken(output):
         raise InvalidSettingError(f"--output {output} is there already. Give an empty or a new folder.")
     _refuse_damaged(folder, folder.existing())
     return write_whole(OpenLedger(folder, folder.existing()), output, output_format)
+
+
+def _is_taken(output: str) -> bool:
+    """Whether there is a file, or a folder with something in it."""
+    if storage.is_local(output):
+        return os.path.exists(output) and (not os.path.isdir(output) or bool(os.listdir(output)))
+    return storage.exists(output) or bool(storage.match(storage.join(output, "**")))
 
 
 def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
