@@ -173,6 +173,18 @@ def test_show_lists_the_versions_to_go_back_to_when_the_last_is_damaged(ledger):
     assert "Go back to another version" in shown.err
 
 
+def test_show_passes_over_a_version_that_a_night_removes_meanwhile(ledger, monkeypatch):
+    read = LedgerFolder.version
+
+    def overtaken(folder, number):
+        if number == 1:
+            Path(folder.at("versions", "000001.json")).unlink()
+        return read(folder, number)
+
+    monkeypatch.setattr(LedgerFolder, "version", overtaken)
+    assert [one["number"] for one in ledger_command("show", ledger)["versions"]] == [2]
+
+
 def test_all_of_a_night_is_on_the_disk_before_it_holds(ledger, tmp_path, monkeypatch):
     synced, at_exchange, sync, exchange = set(), [], os.fsync, os.replace
 
