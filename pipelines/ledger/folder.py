@@ -17,12 +17,13 @@ from pathlib import Path
 
 from pipelines.addresses import refuse_warehouse
 from pipelines.errors import InvalidSettingError, RunError
-from pipelines.ledger.locking import LOCK, alone_in
 from pipelines.ledger.version import DIGITS, FORMAT_VERSION, KeptFile, Version, name_of
+from pipelines.locking import LOCK, Lock, alone_in
 from pipelines.sources.storage import is_local
+from pipelines.syncing import sync
 
 CURRENT, VERSIONS = "CURRENT", "versions"
-WHOLE = "-whole"  # what a run with everything is called, while it is loaded
+EVERYTHING = "-whole"  # what a run with everything is called, while it is loaded
 FETCHED = "_fetched"  # inputs from warehouses, while a night lasts
 _NEXT = f"{CURRENT}.new"
 _OF_VERSIONS = ("labels", "edges", "workers", "inputs", "runs")
@@ -42,10 +43,14 @@ class LedgerFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps others out who would change the ledger; raises `InvalidSettingError` when somebody is in."""
+        """Keeps others out who would change the ledger; raises `InvalidSettingError` when somebody is in.
+
+        A new ledger that comes to no version is removed in the end: what was refused leaves nothing.
+        """
         self._refuse_elsewhere()
         self._refuse_foreign()
-        with alone_in(self.path, CURRENT):
+        in_use = f"--ledger {self.path} is in use by another run (process {{}}). Wait for it to end."
+        with alone_in(self.path, Lock("--ledger", CURRENT, in_use.format)):
             self.sweep()
             yield
 
@@ -140,8 +145,8 @@ class LedgerFolder:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _sync(os.path.dirname(place))
-        return KeptFile(path, len(data), checksum_of(data))
+        sync(os.path.dirname(place))
+        return KeptFile(path, len(data), digest_of(data))
 
     def publish(self, version: Version, keep: int) -> None:
         """Makes `version` the one that holds; so many are kept, itself included.
@@ -153,13 +158,13 @@ class LedgerFolder:
             _sync_all(self.at(version.run))
         for part in _PARTS:
             if os.path.isdir(self.at(part)):
-                _sync(self.at(part))
+                sync(self.at(part))
         version = replace(version, oldest=[*self.numbers(), version.number][-keep:][0])
         text = json.dumps(asdict(version), ensure_ascii=False, indent=1)
         self.write(_NEXT, f"{version.number}\n".encode())
         self.write(os.path.join(VERSIONS, f"{name_of(version.number)}.json"), text.encode())
         os.replace(self.at(_NEXT), self.at(CURRENT))
-        _sync(self.path)
+        sync(self.path)
         self.forget_versions(version.oldest)
 
     def forget_versions(self, oldest: int) -> None:
@@ -224,7 +229,7 @@ class LedgerFolder:
         for part in _PARTS:
             for name in os.listdir(self.at(part)) if os.path.isdir(self.at(part)) else ():
                 is_older = name[:DIGITS].isdigit() and int(name[:DIGITS]) <= last
-                if not is_older or name.endswith(WHOLE):
+                if not is_older or name.endswith(EVERYTHING):
                     _remove(self.at(part, name))
         _remove(self.at(_NEXT))  # last: until then it tells whose a version without a pointer is
         if last:
@@ -241,8 +246,8 @@ def refuse_inside(output: str, ledger: str, flag: str = "--output") -> None:
         raise InvalidSettingError(f"{flag} {output} lies in the ledger {ledger}; give another place.")
 
 
-def checksum_of(data: bytes) -> str:
-    """The checksum of a file's content."""
+def digest_of(data: bytes) -> str:
+    """The checksum of a file's content, as `checksum_of` gives it for the file."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -250,16 +255,7 @@ def _sync_all(folder: str) -> None:
     """Has the system write down a folder and all that is in it."""
     for path, _, names in os.walk(folder):
         for name in (*names, ""):
-            _sync(os.path.join(path, name))
-
-
-def _sync(path: str) -> None:
-    """Has the system write down a file, or which files a folder has."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+            sync(os.path.join(path, name))
 
 
 def _remove(path: str) -> None:

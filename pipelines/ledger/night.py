@@ -18,7 +18,7 @@ from pipelines.errors import RunError
 from pipelines.grouped import TaskShard
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
 from pipelines.ledger.folder import LedgerFolder
-from pipelines.ledger.segments import Segment, unshadowed
+from pipelines.ledger.segments import Segment, all_states, unshadowed
 from pipelines.ledger.task_state import TaskState, joined
 from pipelines.ledger.tracking import NightRules, TrackedShard, is_among, track_shard
 from pipelines.ledger.version import Version
@@ -201,6 +201,14 @@ def score_state(
     progress.add("score", len(labels.worker))
     table, counts = score_shard(shard, model, settings)
     return table, counts + Counter(tasks=int(state.answered.sum()))
+
+
+def states_after(ledger: OpenLedger, number: int, here: ChangedShard | None) -> TaskState:
+    """Every task of a shard, after the night's change to it, if any."""
+    known = all_states(ledger.segments(number))
+    if here is None:
+        return known
+    return joined([here.tracked.after, known.chosen(~is_among(known.task, here.tracked.after.task))])
 
 
 def lost_answers(tracked: TrackedShard, model: Model) -> pa.Table:

@@ -20,6 +20,7 @@ from crowdcore.labels import Ints
 from pipelines.blocks import NO_TIME, hash_texts
 from pipelines.frames import narrow, pack, pack_texts, unpack, unpack_texts
 from pipelines.ledger.task_state import WITHDRAWN, TaskState, joined, rows_at
+from pipelines.ledger.version import KeptFile, KeptSegment
 
 _TASKS_PER_BUCKET = 64
 _REST_BITS = 16
@@ -54,6 +55,12 @@ def pack_state(state: TaskState) -> bytes:
     if (state.received != 1).any():
         arrays["received"] = narrow(state.received, int(state.received.max()) + 1)
     return pack(arrays)
+
+
+def kept_segment(number: int, file: KeptFile, state: TaskState) -> KeptSegment:
+    """What a version says of a segment."""
+    low, high = int(state.latest.min(initial=np.iinfo(np.int64).max)), int(state.latest.max(initial=NO_TIME))
+    return KeptSegment(number, file, len(state), state.n_rows, low, high)
 
 
 def _pack_times(time: Ints) -> dict[str, NDArray[Any]]:

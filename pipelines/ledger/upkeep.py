@@ -18,13 +18,12 @@ from pipelines.blocks import NO_TIME
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.ledger.closing import as_fields, closed_with_clock
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
-from pipelines.ledger.folder import LedgerFolder, checksum_of, refuse_inside
+from pipelines.ledger.folder import LedgerFolder, digest_of, refuse_inside
 from pipelines.ledger.night import OpenLedger
-from pipelines.ledger.night_work import kept_segment, run_id_of
-from pipelines.ledger.segments import all_states, pack_state
+from pipelines.ledger.segments import all_states, kept_segment, pack_state
 from pipelines.ledger.task_state import TaskState
 from pipelines.ledger.verdicts import verdicts_anew
-from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of
+from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of, run_id_of
 from pipelines.ledger.whole import prior_of, settings_of, solve_again, write_whole
 from pipelines.run_tables import read_manifest
 from pipelines.sources import storage
@@ -54,7 +53,7 @@ def _damage(folder: LedgerFolder, path: str, checksum: str) -> str:
         data = Path(folder.at(path)).read_bytes()
     except OSError as error:
         return f"{folder.at(path)} cannot be read: {error.strerror}."
-    return "" if checksum_of(data) == checksum else f"{folder.at(path)} has changed since it was written."
+    return "" if digest_of(data) == checksum else f"{folder.at(path)} has changed since it was written."
 
 
 def _run_damage(run: str) -> list[str]:
@@ -126,8 +125,7 @@ def _is_taken(output: str) -> bool:
 def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     """Removes a worker's labels and all that follows from them, also from earlier versions; tells how many labels.
 
-    The ledger is then what it would be had it never seen the worker, but for the verdicts on closed tasks: as many are
-    closed, but what skills they would have been given with on the nights that closed them nobody knows.
+    The ledger is then what it would be had it never seen the worker, but for verdicts: see `verdicts_anew`.
     """
     current = folder.existing()
     _refuse_damaged(folder, current)
@@ -158,9 +156,8 @@ def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     prior = {who: skill for who, skill in prior_of(current).items() if who != worker}
     version = replace(version, settings={**version.settings, PRIOR: json.dumps(prior, ensure_ascii=False)})
     version = _without_time(version, newest_us)
-    version = _with_counts(
-        folder, replace(version, segments=segments, n_tasks=sum(one.n_tasks for one in segments)), kept, change.total()
-    )
+    version = replace(version, segments=segments, n_tasks=sum(one.n_tasks for one in segments))
+    version = _with_counts(folder, version, kept, change.total())
     write_whole(OpenLedger(folder, version), folder.at(version.run))
     folder.publish(version, keep=1)
     return version, n_labels

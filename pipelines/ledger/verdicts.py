@@ -19,7 +19,10 @@ def verdicts_in(scores: pa.Table) -> Counter[str]:
 
 
 def verdicts_anew(ledger: OpenLedger, model: Model, settings: AggregateSettings) -> dict[str, int]:
-    """The verdicts on all closed tasks by a model, whatever they were on the nights that closed them."""
+    """The verdicts on all closed tasks by a model.
+
+    What the nights that closed them would have said without a worker cannot be told: other labels held then.
+    """
     version, found = ledger.version, Counter[str]()
     if version is None or version.closed_before_us == NO_TIME:
         return {}
