@@ -55,6 +55,10 @@ class _Pairs:
     n_common: Ints
     n_agree: Ints
 
+    @property
+    def columns(self) -> tuple[Ints, Ints, Ints, Ints]:
+        return self.first, self.second, self.n_common, self.n_agree
+
 
 def change_of(
     task: Ints,
@@ -86,29 +90,36 @@ def change_of(
     triples = np.where(is_, np.repeat(_triples(new_size), size_of), 0)
     triples -= np.where(was, np.repeat(_triples(old_size), size_of), 0)
     huge = np.repeat(is_sampled(old_size) | is_sampled(new_size), size_of)
-    if huge.any():
-        order = np.arange(n_workers) if rank is None else rank()
-        parts = [
-            _changed_pairs(task[~huge], worker[~huge], before[~huge], after[~huge]),
-            _changed_samples(task[huge], worker[huge], before[huge], after[huge], n_classes, order),
-        ]
-    else:
-        parts = [_changed_pairs(task, worker, before, after)]
-    by_class = np.bincount(after[is_], minlength=n_classes) - np.bincount(before[was], minlength=n_classes)
+    order = rank if rank is not None else lambda: np.arange(n_workers)
+    pairs = _pairs_of(task, worker, before, after, huge, n_classes, order)
     return EdgeChange(
-        np.concatenate([part.first for part in parts]),
-        np.concatenate([part.second for part in parts]),
-        np.concatenate([part.n_common for part in parts]),
-        np.concatenate([part.n_agree for part in parts]),
+        *pairs.columns,
         np.bincount(worker[is_], minlength=n_workers) - np.bincount(worker[was], minlength=n_workers),
         np.bincount(worker, triples, n_workers).astype(np.int64),
-        by_class,
+        np.bincount(after[is_], minlength=n_classes) - np.bincount(before[was], minlength=n_classes),
         int(is_sampled(new_size).sum()) - int(is_sampled(old_size).sum()),
     )
 
 
 def _triples(size: Ints) -> Ints:
     return (size - 1) * (size - 2)
+
+
+def _pairs_of(
+    task: Ints,
+    worker: Ints,
+    before: Ints,
+    after: Ints,
+    huge: NDArray[np.bool_],
+    n_classes: int,
+    rank: Callable[[], Ints],
+) -> _Pairs:
+    """The pairs that count otherwise than before; `huge` are the labels on tasks of which a part is counted."""
+    if not huge.any():
+        return _changed_pairs(task, worker, before, after)
+    whole = _changed_pairs(task[~huge], worker[~huge], before[~huge], after[~huge])
+    part = _changed_samples(task[huge], worker[huge], before[huge], after[huge], n_classes, rank())
+    return _Pairs(*(np.concatenate(both) for both in zip(whole.columns, part.columns, strict=True)))
 
 
 def _changed_pairs(task: Ints, worker: Ints, before: Ints, after: Ints) -> _Pairs:
@@ -143,8 +154,8 @@ def _changed_samples(task: Ints, worker: Ints, before: Ints, after: Ints, n_clas
     for label, sign in ((before, -1), (after, 1)):
         there = label >= 0
         parts += _counted(task[there], worker[there], label[there], sign, n_classes, rank)
-    columns = [[part.first, part.second, part.n_common, part.n_agree] for part in parts]
-    first, second, n_common, n_agree = (np.concatenate(column) for column in zip(*columns, strict=True))
+    columns = zip(*(part.columns for part in parts), strict=True)
+    first, second, n_common, n_agree = (np.concatenate(column) for column in columns)
     return _Pairs(*sorted_pairs(first, second, n_common, n_agree, len(rank)))
 
 

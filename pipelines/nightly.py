@@ -14,10 +14,11 @@ from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError
 from pipelines.gates import GateResult, check_gates, facts_of
 from pipelines.inputs import InputFile, checksum_of, plan_inputs
 from pipelines.ledger.folder import FETCHED, LedgerFolder, refuse_inside
+from pipelines.ledger.known_inputs import known_as, known_inputs
 from pipelines.ledger.loading import Loads, load_pending
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_settings import NightSettings
-from pipelines.ledger.night_work import NightWork, known_as, known_inputs
+from pipelines.ledger.night_work import NightWork
 from pipelines.ledger.version import Version
 from pipelines.lineage import check_lineage, lineage_event, write_lineage
 from pipelines.manifest import Clock

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import schemas
 from pipelines.sources import storage
 from pipelines.sources.storage import is_local
+from pipelines.syncing import sync
 
 _FEW_VALUES = (
     "label", "status", "model", "reason", "source", "verdict", "worker_a", "worker_b", "n_labels", "n_workers",
@@ -64,15 +65,7 @@ def _write_here(path: str, aside: str, write: Any, lasting: bool) -> None:
     os.replace(aside, path)
     if lasting:
         for one in (folder, os.path.dirname(folder)):  # that the file has its name; and the folder, which may be new
-            _sync_folder(one)
-
-
-def _sync_folder(folder: str) -> None:
-    number = os.open(folder or ".", os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+            sync(one)
 
 
 def _write_elsewhere(path: str, aside: str, write: Any) -> None:

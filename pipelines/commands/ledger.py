@@ -101,13 +101,13 @@ def _show(folder: "LedgerFolder", args: Namespace) -> _Found:
     last, damage = folder.held()
     versions = []
     for number in folder.numbers():
-        with suppress(RunError):
+        with suppress(RunError, InvalidSettingError):  # damaged, or a night has just removed it
             if number <= last or not last:  # a later one is what a killed run has left
                 versions.append(folder.version(number))
     found = {"versions": [asdict(one) for one in versions]}
     if damage:
         return {**found, "damage": damage}, [_kept(versions)]
-    return found, [_holding(versions[-1]), _kept(versions)]
+    return found, [*map(_holding, versions[-1:]), _kept(versions)]
 
 
 def _holding(last: "Version") -> Facts:

@@ -30,12 +30,13 @@ def closed_by_night(last: Version | None, ttl_us: int, clock_us: int) -> dict[in
 
 def closed_with_clock(version: Version, clock_us: int) -> dict[int, int]:
     """The closings of a version with an earlier clock: each no later than it was, nor than its ttl before the clock."""
+    if clock_us == NO_TIME:
+        return {}
     return {ttl_us: min(before, clock_us - ttl_us) for ttl_us, before in closings_of(version).items()}
 
 
 def as_fields(closings: Mapping[int, int], settings: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a version that hold the closings."""
-    if not closings:
-        return {"settings": settings}
-    told = json.dumps({str(ttl_us): before for ttl_us, before in closings.items()})
-    return {"settings": {**settings, _CLOSINGS: told}, "closed_before_us": max(closings.values())}
+    """The fields of a version that hold the closings, in place of others that may be in the settings."""
+    others = {name: text for name, text in settings.items() if name != _CLOSINGS}
+    told = {_CLOSINGS: json.dumps({str(ttl_us): before for ttl_us, before in closings.items()})} if closings else {}
+    return {"settings": others | told, "closed_before_us": max(closings.values(), default=NO_TIME)}

@@ -10,21 +10,24 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from pipelines.addresses import refuse_warehouse
 from pipelines.errors import InvalidSettingError, RunError
-from pipelines.ledger.locking import LOCK, alone_in
 from pipelines.ledger.version import DIGITS, FORMAT_VERSION, KeptFile, Version, name_of
+from pipelines.locking import LOCK, Lock, alone_in
 from pipelines.sources.storage import is_local
+from pipelines.syncing import sync
 
 CURRENT, VERSIONS = "CURRENT", "versions"
-WHOLE = "-whole"  # what a run with everything is called, while it is loaded
+EVERYTHING = "-whole"  # what a run with everything is called, while it is loaded
 FETCHED = "_fetched"  # inputs from warehouses, while a night lasts
-_PARTS = ("labels", "edges", "workers", "inputs", "runs", VERSIONS, FETCHED)
+_NEXT = f"{CURRENT}.new"
+_OF_VERSIONS = ("labels", "edges", "workers", "inputs", "runs")
+_PARTS = (*_OF_VERSIONS, VERSIONS, FETCHED)
 _OF_THE_SYSTEM = ("lost+found",)
 
 
@@ -40,10 +43,14 @@ class LedgerFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps others out who would change the ledger; raises `InvalidSettingError` when somebody is in."""
+        """Keeps others out who would change the ledger; raises `InvalidSettingError` when somebody is in.
+
+        A new ledger that comes to no version is removed in the end: what was refused leaves nothing.
+        """
         self._refuse_elsewhere()
         self._refuse_foreign()
-        with alone_in(self.path, CURRENT):
+        in_use = f"--ledger {self.path} is in use by another run (process {{}}). Wait for it to end."
+        with alone_in(self.path, Lock("--ledger", CURRENT, in_use.format)):
             self.sweep()
             yield
 
@@ -55,13 +62,15 @@ class LedgerFolder:
     def current_number(self) -> int:
         """The number of the version that holds, whether or not that can be read; 0 in a new ledger."""
         self._refuse_elsewhere()
+        numbers = self.numbers()
+        is_first_night = numbers == [1] and os.path.exists(self.at(_NEXT))  # at work, or killed: see `publish`
         try:
             number = int(Path(self.at(CURRENT)).read_text("utf-8"))
         except FileNotFoundError:
-            if self.numbers()[-1:] > [1]:  # version 1 alone is what a killed first night leaves
+            if numbers and not is_first_night:
                 raise InvalidSettingError(
                     f"{self.at(CURRENT)} is missing, though there are versions. Restore it: it holds the number of the "
-                    f"version that counts, the last one is {self.numbers()[-1]}."
+                    f"version that counts, the last one is {numbers[-1]}."
                 ) from None
             return 0
         except OSError as error:
@@ -136,29 +145,30 @@ class LedgerFolder:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _sync(os.path.dirname(place))
-        return KeptFile(path, len(data), checksum_of(data))
+        sync(os.path.dirname(place))
+        return KeptFile(path, len(data), digest_of(data))
 
     def publish(self, version: Version, keep: int) -> None:
         """Makes `version` the one that holds; so many are kept, itself included.
 
-        All that it needs is on the disk before: its run too, from which warehouses are loaded.
+        All that it needs is on the disk before: its run too, from which warehouses are loaded. The next pointer is
+        there before the version: a version with neither pointer was published, and has lost its own.
         """
         if version.run:
             _sync_all(self.at(version.run))
         for part in _PARTS:
             if os.path.isdir(self.at(part)):
-                _sync(self.at(part))
-        version = replace(version, oldest=max(1, version.number - keep + 1))
+                sync(self.at(part))
+        version = replace(version, oldest=[*self.numbers(), version.number][-keep:][0])
         text = json.dumps(asdict(version), ensure_ascii=False, indent=1)
+        self.write(_NEXT, f"{version.number}\n".encode())
         self.write(os.path.join(VERSIONS, f"{name_of(version.number)}.json"), text.encode())
-        self.write(f"{CURRENT}.new", f"{version.number}\n".encode())
-        os.replace(self.at(f"{CURRENT}.new"), self.at(CURRENT))
-        _sync(self.path)
+        os.replace(self.at(_NEXT), self.at(CURRENT))
+        sync(self.path)
         self.forget_versions(version.oldest)
 
     def forget_versions(self, oldest: int) -> None:
-        """Removes the versions before `oldest`, and the files that only they need."""
+        """Removes the versions before `oldest`, and every file that no later one needs."""
         numbers = self.numbers()
         old = [number for number in numbers if number < oldest]
         if not old:
@@ -168,19 +178,20 @@ class LedgerFolder:
         except RunError:  # what a damaged account needs is not known: nothing goes until that version does
             return
         needed = {one.path for version in stays for one in version.files()} | {version.run for version in stays}
+        for part in _OF_VERSIONS:
+            self._keep_only(needed, part)
         for number in old:
-            try:
-                version = self.version(number)
-            except RunError:  # a damaged account of an old version: its files stay, it goes
-                _remove(self.at(VERSIONS, f"{name_of(number)}.json"))
-                continue
-            for path in [one.path for one in version.files() if one.path not in needed]:
-                _remove(self.at(path))
-                with suppress(OSError):  # other versions have something there
-                    os.rmdir(os.path.dirname(self.at(path)))
-            if version.run and version.run not in needed:
-                _remove(self.at(version.run))
             _remove(self.at(VERSIONS, f"{name_of(number)}.json"))
+
+    def _keep_only(self, needed: Set[str], folder: str) -> None:
+        """Removes what is in a folder of the ledger and not needed: also what a damaged account does not tell of."""
+        around = {os.path.dirname(path) for path in needed}
+        for name in os.listdir(self.at(folder)) if os.path.isdir(self.at(folder)) else ():
+            path = os.path.join(folder, name)
+            if path in around:
+                self._keep_only(needed, path)
+            elif path not in needed:
+                _remove(self.at(path))
 
     def new_id(self) -> str:
         """The id of a new ledger."""
@@ -205,13 +216,12 @@ class LedgerFolder:
             raise InvalidSettingError(f"--ledger {self.path} cannot be used: {error.strerror}.") from error
         names = {name for name in names if not name.startswith(".") and name not in _OF_THE_SYSTEM}
         advice = "Remove it" if CURRENT in names else "Give an empty or a new folder"
-        strange = sorted(names - {CURRENT, f"{CURRENT}.new", LOCK, *_PARTS})
+        strange = sorted(names - {CURRENT, _NEXT, LOCK, *_PARTS})
         if strange:
             raise InvalidSettingError(f"--ledger {self.path} holds {strange[0]!r}, which no ledger has. {advice}.")
 
     def sweep(self) -> None:
         """Removes what runs that were killed, or refused by a gate, have left."""
-        _remove(self.at(f"{CURRENT}.new"))
         try:
             last = self.current_number()
         except RunError:  # nobody knows what is left over
@@ -219,8 +229,9 @@ class LedgerFolder:
         for part in _PARTS:
             for name in os.listdir(self.at(part)) if os.path.isdir(self.at(part)) else ():
                 is_older = name[:DIGITS].isdigit() and int(name[:DIGITS]) <= last
-                if not is_older or name.endswith(WHOLE):
+                if not is_older or name.endswith(EVERYTHING):
                     _remove(self.at(part, name))
+        _remove(self.at(_NEXT))  # last: until then it tells whose a version without a pointer is
         if last:
             with suppress(RunError):  # a damaged version: who needs it will say so, and rollback does not
                 self.forget_versions(self._held_version(last).oldest)
@@ -235,8 +246,8 @@ def refuse_inside(output: str, ledger: str, flag: str = "--output") -> None:
         raise InvalidSettingError(f"{flag} {output} lies in the ledger {ledger}; give another place.")
 
 
-def checksum_of(data: bytes) -> str:
-    """The checksum of a file's content."""
+def digest_of(data: bytes) -> str:
+    """The checksum of a file's content, as `checksum_of` gives it for the file."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -244,16 +255,7 @@ def _sync_all(folder: str) -> None:
     """Has the system write down a folder and all that is in it."""
     for path, _, names in os.walk(folder):
         for name in (*names, ""):
-            _sync(os.path.join(path, name))
-
-
-def _sync(path: str) -> None:
-    """Has the system write down a file, or which files a folder has."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+            sync(os.path.join(path, name))
 
 
 def _remove(path: str) -> None:

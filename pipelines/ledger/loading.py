@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import CrowdbeamError, InputError, RunError
-from pipelines.ledger.folder import WHOLE, LedgerFolder
+from pipelines.ledger.folder import EVERYTHING, LedgerFolder
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.version import Version, name_of
 from pipelines.ledger.whole import write_whole
@@ -71,7 +71,7 @@ def _load(folder: LedgerFolder, version: Version, warehouse: Warehouse) -> dict[
 
 
 def _load_whole(folder: LedgerFolder, version: Version, warehouse: Warehouse) -> Mapping[str, int]:
-    with_everything = folder.at("runs", f"{name_of(version.number)}{WHOLE}")
+    with_everything = folder.at("runs", f"{name_of(version.number)}{EVERYTHING}")
     try:
         write_whole(OpenLedger(folder, version), with_everything)
         return warehouse.load(LoadedRun(with_everything, version.run_id, version.number, True, version.ledger))

@@ -1,7 +1,8 @@
 """A night: new labels in; changed shards, counts, skills and answers out. Nothing is written here."""
 
+import errno
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from pipelines.errors import RunError
 from pipelines.grouped import TaskShard
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
 from pipelines.ledger.folder import LedgerFolder
-from pipelines.ledger.segments import Segment, unshadowed
+from pipelines.ledger.segments import Segment, all_states, unshadowed
 from pipelines.ledger.task_state import TaskState, joined
 from pipelines.ledger.tracking import NightRules, TrackedShard, is_among, track_shard
 from pipelines.ledger.version import Version
@@ -33,6 +34,7 @@ from pipelines.tables import from_bytes
 from pipelines.times import microseconds
 
 _Opened = TypeVar("_Opened")
+_OF_FILES = (None, errno.ENOENT, errno.EIO)  # errors that a file is to blame for; without a number it is Arrow's own
 _MERGED_ROWS = 8  # times the rows of the night: so much of older segments is written again at most
 
 
@@ -85,18 +87,17 @@ class ChangedShard:
 
 
 class OpenLedger:
-    """A version of a ledger, its segments open; a new ledger has none."""
+    """A version of a ledger to read from; a new ledger has nothing. It keeps no file open."""
 
     def __init__(self, folder: LedgerFolder, version: Version | None) -> None:
         self.folder, self.version = folder, version
-        self._segments: dict[int, list[Segment]] = {}
+        self._looked_at: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def segments(self, shard: int) -> list[Segment]:
-        """The segments of a shard, the newest first."""
-        if shard not in self._segments:
-            kept = self.version.of_shard(shard) if self.version else ()
-            self._segments[shard] = [opened(Segment, self.folder.at(one.file.path)) for one in kept]
-        return self._segments[shard]
+        """The segments of a shard, the newest first, opened for who asks: all shards at once may be too many files."""
+        kept = self.version.of_shard(shard) if self.version else ()
+        paths = [one.file.path for one in kept]
+        return [opened(Segment, self.folder.at(path), self._looked_at[path]) for path in paths]
 
     def counts(self) -> KeptCounts:
         """The counts of worker pairs."""
@@ -122,20 +123,27 @@ class OpenLedger:
     def bytes_read(self) -> int:
         """How much of the ledger was looked at."""
         files = [self.version.edges, self.version.workers, self.version.inputs] if self.version else []
-        looked_at = sum(segment.bytes_read for segments in self._segments.values() for segment in segments)
-        return looked_at + sum(one.size_bytes for one in files)
+        return sum(one.total() for one in self._looked_at.values()) + sum(one.size_bytes for one in files)
 
 
 def opened(function: Callable[..., _Opened], *args: Any) -> _Opened:
-    """What `function` makes of files of a ledger; raises `RunError` when one of them is damaged."""
+    """What `function` makes of files of a ledger; raises `RunError` when one is damaged, or cannot be had now."""
     try:
         return function(*args)
-    except (OSError, ValueError, KeyError, struct.error, pa.ArrowException) as error:
-        why = " ".join(str(error).split()).rstrip(".")
-        raise RunError(
-            f"The ledger is damaged, at {args[0]}: {why}. crowdbeam ledger verify tells what is wrong, and crowdbeam "
-            "ledger rollback goes back to an earlier version."
-        ) from error
+    except OSError as error:
+        if error.errno in _OF_FILES:
+            raise _damaged(args[0], error) from error
+        raise RunError(f"The ledger cannot be read, at {args[0]}: {error.strerror}.") from error
+    except (ValueError, KeyError, struct.error, pa.ArrowException) as error:  # of a frame, or of Arrow
+        raise _damaged(args[0], error) from error
+
+
+def _damaged(path: str, error: Exception) -> RunError:
+    why = " ".join(str(error).split()).rstrip(".")
+    return RunError(
+        f"The ledger is damaged, at {path}: {why}. crowdbeam ledger verify tells what is wrong, and crowdbeam ledger "
+        "rollback goes back to an earlier version."
+    )
 
 
 def track_night(ledger: OpenLedger, read: ReadNight, rules: NightRules) -> tuple[list[ChangedShard], EdgeCounts]:
@@ -193,6 +201,14 @@ def score_state(
     progress.add("score", len(labels.worker))
     table, counts = score_shard(shard, model, settings)
     return table, counts + Counter(tasks=int(state.answered.sum()))
+
+
+def states_after(ledger: OpenLedger, number: int, here: ChangedShard | None) -> TaskState:
+    """Every task of a shard, after the night's change to it, if any."""
+    known = all_states(ledger.segments(number))
+    if here is None:
+        return known
+    return joined([here.tracked.after, known.chosen(~is_among(known.task, here.tracked.after.task))])
 
 
 def lost_answers(tracked: TrackedShard, model: Model) -> pa.Table:

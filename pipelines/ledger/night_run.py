@@ -28,15 +28,12 @@ class RunWriter:
     format: str = "parquet"
     counts: Counter[str] = field(default_factory=Counter)
 
-    def write(self, name: str, tables: Iterable[pa.Table]) -> int:
-        """Writes the parts of a table; tells how many rows they have."""
-        n_rows = 0
+    def write(self, name: str, tables: Iterable[pa.Table]) -> None:
+        """Writes the parts of a table."""
         for number, table in enumerate(tables):
             path = f"{name}/part-{number:05d}.{self.format}"
             write_table(table, os.path.join(self.folder, path), self.format, name)
             self.counts[f"rows:{path}"] = table.num_rows
-            n_rows += table.num_rows
-        return n_rows
 
     def finish(
         self,

@@ -1,7 +1,5 @@
 """The work of a night: the next version of a ledger, and the run that tells what has changed."""
 
-import hashlib
-import io
 import json
 import os
 import time
@@ -10,10 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from crowdcore.edges import EdgeCounts
 from pipelines.blocks import NO_TIME
@@ -22,24 +17,26 @@ from pipelines.input_care import unchanged
 from pipelines.inputs import InputFile, InputPlan, checksum_of
 from pipelines.ledger.closing import as_fields, closed_by_night
 from pipelines.ledger.counts_file import KeptCounts, changed_edges
+from pipelines.ledger.known_inputs import inputs_file, known_as
 from pipelines.ledger.night import (
     ChangedShard,
     OpenLedger,
     ReadNight,
     lost_answers,
     newest_time,
-    opened,
     read_night,
     score_state,
     solve_night,
+    states_after,
     track_night,
 )
 from pipelines.ledger.night_run import RunWriter, write_model, write_scores
 from pipelines.ledger.night_settings import NightSettings
-from pipelines.ledger.segments import all_states, pack_state
-from pipelines.ledger.task_state import TaskState, joined
-from pipelines.ledger.tracking import NightRules, is_among
-from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptFile, KeptSegment, Version, name_of
+from pipelines.ledger.segments import kept_segment, pack_state
+from pipelines.ledger.task_state import TaskState
+from pipelines.ledger.tracking import NightRules
+from pipelines.ledger.verdicts import verdicts_in
+from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of, run_id_of
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files, read_prior_skills
 from pipelines.run_tables import read_table
@@ -144,9 +141,9 @@ class NightWork:
             leaving = self.ledger.closing(number, *span, new) if span[1] != span[0] else TaskState.none()
             for state in (leaving, new.chosen(new.latest < span[1])):  # none of the night's was closed before it
                 if len(state):
-                    closed.update(_verdicts(score_state(number, state, solved.model, aggregate)[0]))
+                    closed.update(verdicts_in(score_state(number, state, solved.model, aggregate)[0]))
             if self._is_whole:
-                states = [all_states_of(self.ledger, number, here)]
+                states = [states_after(self.ledger, number, here)]
             else:
                 states = [new, leaving]
                 if here:
@@ -243,50 +240,3 @@ class NightWork:
         while last and not last.run:
             last = folder.version(last.parent) if last.parent in folder.numbers() else None
         return skill_drift(read_table(folder.at(last.run), "skills"), solved.skill_table()) if last else None
-
-
-def all_states_of(ledger: OpenLedger, number: int, here: ChangedShard | None) -> TaskState:
-    """Every task of a shard, after the night's change to it, if any."""
-    known = all_states(ledger.segments(number))
-    if here is None:
-        return known
-    return joined([here.tracked.after, known.chosen(~is_among(known.task, here.tracked.after.task))])
-
-
-def kept_segment(number: int, file: KeptFile, state: TaskState) -> KeptSegment:
-    """What a version says of a segment."""
-    low, high = int(state.latest.min(initial=np.iinfo(np.int64).max)), int(state.latest.max(initial=NO_TIME))
-    return KeptSegment(number, file, len(state), state.n_rows, low, high)
-
-
-def _verdicts(scores: pa.Table) -> Counter[str]:
-    counted = pc.value_counts(scores.column("label").cast(pa.string()))
-    return Counter({one["values"]: one["counts"] for one in counted.to_pylist()})
-
-
-def run_id_of(ledger: str, number: int, checksums: Sequence[str]) -> str:
-    """The id of a version's run: the same when the same is tried again."""
-    return hashlib.sha256("\n".join([ledger, str(number), *checksums]).encode()).hexdigest()[:32]
-
-
-def known_as(file: InputFile, checksum: str) -> str:
-    """What an input is called in the ledger: by its content, and as what it was read."""
-    return checksum if file.role == "labels" else f"{file.role}:{checksum}"
-
-
-def known_inputs(ledger: OpenLedger) -> dict[str, int]:
-    """The inputs in the ledger: in which version each came, by what it is `known_as`."""
-    if ledger.version is None:
-        return {}
-    table = opened(pq.read_table, ledger.folder.at(ledger.version.inputs.path))
-    return dict(zip(table["checksum"].to_pylist(), table["version"].to_pylist(), strict=True))
-
-
-def inputs_file(inputs: Mapping[str, int]) -> bytes:
-    """The table of the inputs in the ledger."""
-    sink = io.BytesIO()
-    table = pa.table(
-        {"checksum": pa.array(list(inputs), pa.string()), "version": pa.array(list(inputs.values()), pa.int64())}
-    )
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue()

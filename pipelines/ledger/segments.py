@@ -20,6 +20,7 @@ from crowdcore.labels import Ints
 from pipelines.blocks import NO_TIME, hash_texts
 from pipelines.frames import narrow, pack, pack_texts, unpack, unpack_texts
 from pipelines.ledger.task_state import WITHDRAWN, TaskState, joined, rows_at
+from pipelines.ledger.version import KeptFile, KeptSegment
 
 _TASKS_PER_BUCKET = 64
 _REST_BITS = 16
@@ -56,6 +57,12 @@ def pack_state(state: TaskState) -> bytes:
     return pack(arrays)
 
 
+def kept_segment(number: int, file: KeptFile, state: TaskState) -> KeptSegment:
+    """What a version says of a segment."""
+    low, high = int(state.latest.min(initial=np.iinfo(np.int64).max)), int(state.latest.max(initial=NO_TIME))
+    return KeptSegment(number, file, len(state), state.n_rows, low, high)
+
+
 def _pack_times(time: Ints) -> dict[str, NDArray[Any]]:
     """Times as small numbers: how many units after the first they are, and 1; 0 where there is none."""
     known = time != NO_TIME
@@ -73,13 +80,16 @@ def _hashes(tasks: pa.LargeStringArray) -> NDArray[np.uint32]:
 
 
 class Segment:
-    """An open segment."""
+    """An open segment. It takes a descriptor and a mapping of the system until nobody holds it or its arrays.
 
-    def __init__(self, path: str) -> None:
+    `looked_at` takes up how many bytes of each array were looked at; a file that is opened again goes on with the same.
+    """
+
+    def __init__(self, path: str, looked_at: Counter[str] | None = None) -> None:
         with open(path, "rb") as file:
-            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.path.getsize(path) else b""
-        self._arrays = unpack(self._data)
-        self._looked_at: Counter[str] = Counter()
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.path.getsize(path) else b""
+        self._arrays = unpack(data)
+        self._looked_at = Counter() if looked_at is None else looked_at
 
     def __len__(self) -> int:
         return len(self._arrays["rest"])
@@ -87,7 +97,7 @@ class Segment:
     @property
     def bytes_read(self) -> int:
         """How much of it was looked at so far; of what was looked at twice, once."""
-        return sum(min(n, self._arrays[name].nbytes) for name, n in self._looked_at.items())
+        return sum(self._looked_at.values())
 
     @property
     def n_rows(self) -> int:
@@ -168,24 +178,29 @@ class Segment:
         return unpack_texts("task", self._arrays)
 
     def _tasks(self, places: Ints | None) -> pa.LargeStringArray:
-        chosen = self._names if places is None else self._names.take(pa.array(places))
-        self._looked_at["task.bytes"] += int(chosen.nbytes) - 8 * len(chosen)
+        if places is None:
+            return self._texts("task")
+        chosen = self._names.take(pa.array(places))
+        self._look_at("task.bytes", int(chosen.nbytes) - 8 * len(chosen))
         return chosen
 
     def _texts(self, name: str) -> pa.LargeStringArray:
+        """All texts of a name, copied: answers that wait to be written keep no segment open."""
         self._whole(f"{name}.lengths")
-        self._whole(f"{name}.bytes")
-        return unpack_texts(name, self._arrays)
+        return unpack_texts(name, {**self._arrays, f"{name}.bytes": self._whole(f"{name}.bytes").copy()})
 
     def _whole(self, name: str) -> NDArray[Any]:
         array = self._arrays[name]
-        self._looked_at[name] = array.nbytes
+        self._look_at(name, array.nbytes)
         return array
 
     def _some(self, name: str, places: Any) -> NDArray[Any]:
         chosen: NDArray[Any] = self._arrays[name][places]
-        self._looked_at[name] += chosen.nbytes
+        self._look_at(name, chosen.nbytes)
         return chosen
+
+    def _look_at(self, name: str, n_bytes: int) -> None:
+        self._looked_at[name] = min(self._arrays[name].nbytes, self._looked_at[name] + n_bytes)
 
 
 def find_states(segments: Sequence[Segment], tasks: pa.LargeStringArray) -> TaskState:

@@ -18,14 +18,15 @@ from pipelines.blocks import NO_TIME
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.ledger.closing import as_fields, closed_with_clock
 from pipelines.ledger.counts_file import CountsChange, KeptCounts
-from pipelines.ledger.folder import LedgerFolder, checksum_of, refuse_inside
+from pipelines.ledger.folder import LedgerFolder, digest_of, refuse_inside
 from pipelines.ledger.night import OpenLedger
-from pipelines.ledger.night_work import kept_segment, run_id_of
-from pipelines.ledger.segments import all_states, pack_state
+from pipelines.ledger.segments import all_states, kept_segment, pack_state
 from pipelines.ledger.task_state import TaskState
-from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of
-from pipelines.ledger.whole import prior_of, solve_again, write_whole
+from pipelines.ledger.verdicts import verdicts_anew
+from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of, run_id_of
+from pipelines.ledger.whole import prior_of, settings_of, solve_again, write_whole
 from pipelines.run_tables import read_manifest
+from pipelines.sources import storage
 
 
 def verify(folder: LedgerFolder) -> list[str]:
@@ -52,7 +53,7 @@ def _damage(folder: LedgerFolder, path: str, checksum: str) -> str:
         data = Path(folder.at(path)).read_bytes()
     except OSError as error:
         return f"{folder.at(path)} cannot be read: {error.strerror}."
-    return "" if checksum_of(data) == checksum else f"{folder.at(path)} has changed since it was written."
+    return "" if digest_of(data) == checksum else f"{folder.at(path)} has changed since it was written."
 
 
 def _run_damage(run: str) -> list[str]:
@@ -105,16 +106,26 @@ def export(folder: LedgerFolder, output: str, output_format: str) -> dict[str, A
     """Writes everything as one run folder; returns its manifest."""
     refuse_warehouse(output, "--output", "Export to a folder RUN, then load it: crowdbeam load RUN --to {}")
     refuse_inside(output, folder.path)
-    if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
+    if advice := storage.missing_extra(output):
+        told = f"--output {output} cannot be reached: its file system is not installed."
+        raise InvalidSettingError(f"{told} Try: {advice}")
+    if _is_taken(output):
         raise InvalidSettingError(f"--output {output} is there already. Give an empty or a new folder.")
     _refuse_damaged(folder, folder.existing())
     return write_whole(OpenLedger(folder, folder.existing()), output, output_format)
 
 
+def _is_taken(output: str) -> bool:
+    """Whether there is a file, or a folder with something in it."""
+    if storage.is_local(output):
+        return os.path.exists(output) and (not os.path.isdir(output) or bool(os.listdir(output)))
+    return storage.exists(output) or bool(storage.match(storage.join(output, "**")))
+
+
 def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     """Removes a worker's labels and all that follows from them, also from earlier versions; tells how many labels.
 
-    The ledger is then what it would be had it never seen the worker, but for the count of verdicts on closed tasks.
+    The ledger is then what it would be had it never seen the worker, but for verdicts: see `verdicts_anew`.
     """
     current = folder.existing()
     _refuse_damaged(folder, current)
@@ -145,9 +156,8 @@ def forget(folder: LedgerFolder, worker: str) -> tuple[Version, int]:
     prior = {who: skill for who, skill in prior_of(current).items() if who != worker}
     version = replace(version, settings={**version.settings, PRIOR: json.dumps(prior, ensure_ascii=False)})
     version = _without_time(version, newest_us)
-    version = _with_counts(
-        folder, replace(version, segments=segments, n_tasks=sum(one.n_tasks for one in segments)), kept, change.total()
-    )
+    version = replace(version, segments=segments, n_tasks=sum(one.n_tasks for one in segments))
+    version = _with_counts(folder, version, kept, change.total())
     write_whole(OpenLedger(folder, version), folder.at(version.run))
     folder.publish(version, keep=1)
     return version, n_labels
@@ -162,8 +172,6 @@ def _newest(state: TaskState, others: Any) -> int:
 def _without_time(version: Version, newest_us: int) -> Version:
     """The version with the clock that is left when a worker's events are gone, and with what that closes."""
     clock_us = min(version.clock_us, newest_us)
-    if clock_us == NO_TIME:
-        return replace(version, clock_us=clock_us)
     return replace(version, clock_us=clock_us, **as_fields(closed_with_clock(version, clock_us), version.settings))
 
 
@@ -183,7 +191,7 @@ def _seen(state: TaskState) -> TaskState:
 
 
 def _with_counts(folder: LedgerFolder, version: Version, kept: KeptCounts, change: EdgeCounts) -> Version:
-    """The version with changed counts, and with the skills that follow."""
+    """The version with changed counts, and with the skills and verdicts that follow."""
     solved = solve_again(kept, version, change)
     pairs, workers = KeptCounts(solved.edges, solved.fit.skills).to_files()
     name = name_of(version.number)
@@ -193,6 +201,7 @@ def _with_counts(folder: LedgerFolder, version: Version, kept: KeptCounts, chang
         workers=folder.write(f"workers/{name}.parquet", workers),
         classes=solved.edges.class_counts,
         n_sampled=solved.edges.n_sampled,
+        closed=verdicts_anew(OpenLedger(folder, version), solved.model, settings_of(version).aggregate),
         whole=True,
         run=f"runs/{name}",
         counts={},

@@ -1,6 +1,7 @@
 """A version of a ledger: the account of all that belongs to it."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -123,3 +124,8 @@ def name_of(number: int) -> str:
     '000007'
     """
     return f"{number:0{DIGITS}d}"
+
+
+def run_id_of(ledger: str, number: int, checksums: Sequence[str]) -> str:
+    """The id of a version's run: the same when the same is tried again."""
+    return hashlib.sha256("\n".join([ledger, str(number), *checksums]).encode()).hexdigest()[:32]

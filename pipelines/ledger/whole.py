@@ -1,10 +1,10 @@
 """The whole state of a ledger as one run folder, like that of a batch of all its labels."""
 
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from pipelines.prior import read_prior_skills
 from pipelines.settings import AggregateSettings, BatchSettings
 from pipelines.sinks.loads import LEDGER, VERSION, WHOLE
 from pipelines.solving import Solved
+from pipelines.sources import storage
 
 
 def settings_of(version: Version) -> BatchSettings:
@@ -59,7 +60,8 @@ def write_whole(ledger: OpenLedger, folder: str, output_format: str = "") -> dic
                 writer.counts["labels_used"] += int(np.sum(state.answered_rows))
                 yield score_state(number, state, solved.model, settings.aggregate)
 
-    try:
+    with ExitStack() as undone:
+        undone.callback(_remove, folder)
         write_scores(writer, scored())
         writer.counts["labels_read"] = writer.counts["labels_used"]
         write_model(writer, solved, solved.edges)
@@ -67,8 +69,13 @@ def write_whole(ledger: OpenLedger, folder: str, output_format: str = "") -> dic
         others = {LEDGER: version.ledger, VERSION: version.number, WHOLE: True}
         manifest = writer.finish(settings, others, [], clock, solved.account(), version.run_id)
         writer.put_manifest(manifest)
-    except BaseException:
-        if os.path.isdir(folder):
-            shutil.rmtree(folder)
-        raise
+        undone.pop_all()
     return manifest
+
+
+def _remove(folder: str) -> None:
+    """Removes what there is of a run that came to nothing."""
+    if storage.is_local(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    elif there := storage.match(storage.join(folder, "**")):
+        storage.delete([path for path, _ in there])

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pipelines.errors import InvalidSettingError
-from pipelines.ledger.locking import alone_in
+from pipelines.ledger.folder import LedgerFolder
 
 
 def test_a_ledger_where_there_are_no_locks_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
@@ -14,8 +14,7 @@ def test_a_ledger_where_there_are_no_locks_is_refused_and_leaves_nothing(tmp_pat
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    folder = str(tmp_path / "ledger")
     refused = pytest.raises(InvalidSettingError, match=r"--ledger .*ledger cannot be locked: No locks available\.")
-    with refused, alone_in(folder, "CURRENT"):
+    with refused, LedgerFolder(str(tmp_path / "ledger")).locked():
         pass
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import os
 import pytest
 from command_line import crowd_rows, run_command, write_rows
 
-from pipelines.ledger.locking import LOCK
+from pipelines.locking import LOCK
 
 HEADER = ("task", "worker", "label")
 

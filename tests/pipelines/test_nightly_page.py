@@ -17,7 +17,7 @@ from pipelines.frames import unpack
 from pipelines.gates import KINDS
 from pipelines.late import LATE
 from pipelines.ledger import night_work
-from pipelines.ledger.folder import CURRENT, FETCHED, WHOLE
+from pipelines.ledger.folder import CURRENT, EVERYTHING, FETCHED
 from pipelines.ledger.version import FORMAT_VERSION, Version
 from pipelines.records import REASONS
 
@@ -146,7 +146,7 @@ def test_every_file_of_a_ledger_is_on_the_page(ledger):
         found.add("runs/VERSION/" if named.startswith("runs/") else named)
     assert set(listed_after("| path | holds |")) == found
     assert f"`{FETCHED}/`" in PAGE
-    assert f"`runs/VERSION{WHOLE}/`" in PAGE
+    assert f"`runs/VERSION{EVERYTHING}/`" in PAGE
     assert f"`{CURRENT}.new`" in PAGE
 
 

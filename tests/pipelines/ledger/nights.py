@@ -14,9 +14,10 @@ from command_line import run_command
 from crowdcore.edges import EdgeCounts
 from crowdcore.labels import group_labels
 from crowdcore.simulate import simulate_crowd
-from pipelines.ledger.folder import LOCK, LedgerFolder
+from pipelines.ledger.folder import LedgerFolder
 from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.segments import all_states
+from pipelines.locking import LOCK
 from pipelines.run_tables import read_table
 
 DAY_US = 86_400_000_000

@@ -15,8 +15,6 @@ from test_nightly_gates import QUIET, TURNED
 from pipelines.ledger.folder import LedgerFolder
 from pipelines.run_tables import read_table
 
-HOUR_US = 3_600_000_000
-
 FIRST = [("t", "ann", "a", 1), ("t", "bob", "a", 1), ("u", "ann", "b", 1)]
 
 
@@ -42,10 +40,16 @@ def test_a_ledger_that_lost_its_pointer_is_not_begun_anew(ledger, night):
     assert ledger_command("verify", ledger)["sound"]
 
 
-def test_what_is_left_of_a_killed_first_night_is_no_ledger(ledger, night):
+def test_a_ledger_of_one_night_that_lost_its_pointer_is_not_begun_anew(night, tmp_path):
+    ledger = tmp_path / "ledger"
+    nightly(ledger, [night])
     (ledger / "CURRENT").unlink()
-    (ledger / "versions" / "000002.json").unlink()
-    assert nightly(ledger, [night])["ledger_version"] == 1
+    before = bytes_of(ledger)
+    for run in (nightly(ledger, [night], code=2), ledger_command("compact", ledger, code=2)):
+        assert "Restore it: it holds the number of the version that counts, the last one is 1." in run.err
+    assert bytes_of(ledger) == before
+    (ledger / "CURRENT").write_text("1\n")
+    assert ledger_command("verify", ledger)["sound"]
 
 
 @pytest.mark.parametrize("output", ["duckdb:{}/crowd.duckdb", "{}/answers"])
@@ -132,38 +136,6 @@ def test_a_damaged_account_of_an_old_version_stops_no_night(ledger, tmp_path):
     assert ledger_command("verify", ledger)["sound"]
 
 
-def test_who_is_forgotten_has_not_closed_tasks_either(tmp_path):
-    rows = [("t", "ann", "a", HOUR_US), ("t", "bob", "a", HOUR_US), ("u", "mad", "a", 1000 * HOUR_US)]
-    ttl = ("--task-ttl", "24h")
-    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], *ttl)
-    ledger_command("forget", tmp_path / "ledger", "--worker", "mad")
-    later = write_events(tmp_path / "2.csv", [("t", "cem", "a", 2 * HOUR_US)])
-    told = nightly(tmp_path / "ledger", [later], *ttl)
-    assert (told["counts"]["labels_used"], told["counts"]["labels_rejected"]) == (1, 0)
-
-
-HOURS = [(f"t{hour}", worker, "a", hour * HOUR_US) for hour in range(30) for worker in ("ann", "bob")]
-
-
-@pytest.mark.parametrize(("first", "second"), [("10h", "0"), ("10h", "50h"), ("10h", "5h"), ("0", "10h")])
-@pytest.mark.parametrize("timeless", [False, True])
-def test_after_a_worker_is_forgotten_as_many_tasks_are_closed_as_if_he_had_never_been_there(
-    tmp_path, first, second, timeless
-):
-    mine = [("u", "mad", "a", 100 * HOUR_US)]
-    others = [("v", "cem", "a", 30 * HOUR_US), *([("w", "cem", "a", "")] if timeless else [])]
-    late = write_events(tmp_path / "3.csv", [(f"t{hour}", "dan", "a", 40 * HOUR_US) for hour in range(30)])
-    rejected = {}
-    for name, rows in (("forgotten", [*others, *mine]), ("never", others)):
-        ledger = tmp_path / name
-        nightly(ledger, [write_events(tmp_path / "1.csv", HOURS)], "--task-ttl", first)
-        nightly(ledger, [write_events(tmp_path / f"2-{name}.csv", rows)], "--task-ttl", second)
-        if name == "forgotten":
-            ledger_command("forget", ledger, "--worker", "mad")
-        rejected[name] = nightly(ledger, [late])["counts"]["labels_rejected"]
-    assert rejected["forgotten"] == rejected["never"] > 0
-
-
 @pytest.mark.parametrize("damage", ["{", "{}", "[]", '{"segments": 7}'])
 def test_a_damaged_version_can_be_gone_back_from(ledger, night, tmp_path, damage):
     before = state_of(ledger)
@@ -199,6 +171,18 @@ def test_show_lists_the_versions_to_go_back_to_when_the_last_is_damaged(ledger):
     shown = ledger_command("show", ledger, code=1)
     assert [one["number"] for one in json.loads(shown.out)["versions"]] == [1]
     assert "Go back to another version" in shown.err
+
+
+def test_show_passes_over_a_version_that_a_night_removes_meanwhile(ledger, monkeypatch):
+    read = LedgerFolder.version
+
+    def overtaken(folder, number):
+        if number == 1:
+            Path(folder.at("versions", "000001.json")).unlink()
+        return read(folder, number)
+
+    monkeypatch.setattr(LedgerFolder, "version", overtaken)
+    assert [one["number"] for one in ledger_command("show", ledger)["versions"]] == [2]
 
 
 def test_all_of_a_night_is_on_the_disk_before_it_holds(ledger, tmp_path, monkeypatch):

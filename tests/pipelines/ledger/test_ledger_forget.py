@@ -1,10 +1,11 @@
 """`crowdbeam ledger forget`: the ledger is what it would be had it never seen the worker."""
 
 import itertools
+import shutil
 
 import pytest
 from command_line import run_command
-from kill_farm import KillFarm
+from kill_farm import KillFarm, moments
 from nights import (
     BEGIN_US,
     aggregate,
@@ -86,6 +87,15 @@ def test_forgetting_is_never_having_seen_the_worker(seen, never):
     assert LedgerFolder(str(seen)).numbers() == [5]
 
 
+@pytest.mark.parametrize("harm", ["{", None])
+def test_forgetting_reaches_versions_whose_account_is_damaged_or_gone(seen, never, harm):
+    account = seen / "versions" / "000002.json"
+    account.unlink() if harm is None else account.write_text(harm)
+    ledger_command("forget", seen, "--worker", GONE)
+    assert_never_seen(seen, never)
+    assert_no_trace(seen)
+
+
 def test_forgetting_after_compaction_and_compaction_after_it(seen, never):
     ledger_command("compact", seen)
     ledger_command("forget", seen, "--worker", GONE)
@@ -155,23 +165,19 @@ def test_a_worker_who_is_not_there_is_told_and_nothing_changes(seen, worker):
     assert (run.code, "forget needs --worker" in run.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("point", "call", "after"), [("write", 3, False), ("replace", -1, True), ("remove", -4, False)]
-)
-def test_forgetting_that_was_killed_is_done_again_or_finished(seen, never, point, call, after):
+def test_forgetting_that_was_killed_before_any_change_is_done_again_or_finished(seen, never, tmp_path):
+    before, forgetting = shutil.copytree(seen, tmp_path / "before"), ("ledger", "forget", seen, "--worker", GONE)
     with KillFarm() as farm:
-        if call < 0:
-            other = seen.parent / "other"
-            for files in write_nights(seen.parent / "labels", nights_of()):
-                nightly(other, files, "--shards", "3")
-            call += 1 + farm.run("ledger", "forget", other, "--worker", GONE)["calls"][point]
-        killed = farm.run("ledger", "forget", seen, "--worker", GONE, point=point, call=call, after=after)
-        assert killed["code"] == -9
-    if LedgerFolder(str(seen)).existing().kind != "forget":
-        ledger_command("forget", seen, "--worker", GONE)
-    assert_never_seen(seen, never)  # verify, as any command that looks closely, finishes the removal
-    assert_no_trace(seen)
-    assert LedgerFolder(str(seen)).numbers() == [5]
+        changes = farm.run(*forgetting)["changes"]
+        for call in moments(changes):
+            shutil.rmtree(seen)
+            shutil.copytree(before, seen)
+            assert farm.run(*forgetting, point="change", call=call)["code"] == -9, changes[call - 1]
+            if LedgerFolder(str(seen)).existing().kind != "forget":
+                ledger_command("forget", seen, "--worker", GONE)
+            assert_never_seen(seen, never)  # verify, as any command that looks closely, finishes the removal
+            assert_no_trace(seen)
+            assert LedgerFolder(str(seen)).numbers() == [5]
 
 
 def test_a_task_with_an_event_without_a_time_closes_as_it_would_have(tmp_path):

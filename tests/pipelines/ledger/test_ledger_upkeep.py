@@ -26,7 +26,7 @@ from nights import (
 
 from pipelines.ledger import night
 from pipelines.ledger.counts_file import KeptCounts
-from pipelines.ledger.folder import LedgerFolder, checksum_of
+from pipelines.ledger.folder import LedgerFolder, digest_of
 from pipelines.ledger.version import FORMAT_VERSION
 
 N_NIGHTS = 5
@@ -190,7 +190,7 @@ def test_verify_finds_counts_that_are_not_those_of_the_labels(ledger, field):
     Path(folder.at(version.edges.path)).write_bytes(changed.to_files()[0])
     path = folder.at("versions", "000005.json")
     found = json.loads(Path(path).read_text("utf-8"))
-    found["edges"]["checksum"] = checksum_of(Path(folder.at(version.edges.path)).read_bytes())
+    found["edges"]["checksum"] = digest_of(Path(folder.at(version.edges.path)).read_bytes())
     Path(path).write_text(json.dumps(found), "utf-8")
     run = ledger_command("verify", ledger, code=1)
     assert "The counts of worker pairs are not those of the labels." in run.err

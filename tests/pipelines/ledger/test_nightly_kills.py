@@ -5,7 +5,7 @@ import random
 import shutil
 
 import pytest
-from kill_farm import KillFarm
+from kill_farm import KillFarm, moments
 from nights import (
     bytes_of,
     crowd_nights,
@@ -114,16 +114,22 @@ def test_twenty_kills_at_random_moments_of_ten_nights_change_nothing(nights, far
             assert files_of(folder) == files_of(after[number])
 
 
-POINTS = {
-    "write": (1, 2, 4, -2, -1),
-    "fsync": (1, -1),
-    "publish": (1,),
-    "replace": (1, -1),
-    "remove": (1, 3, -2),
-    "duckdb": (1,),
-    "folder": (1,),
-    "rename": (1, -1),
-}
+POINTS = {"fsync": (1, -1), "publish": (1,), "duckdb": (1,), "folder": (1,)}
+
+
+def test_a_kill_before_any_change_of_a_file_changes_nothing(nights, farm, undisturbed, tmp_path):
+    before, expected = undisturbed[0][2], undisturbed[0][3]
+    folder = shutil.copytree(before, tmp_path / "night")
+    night, told = ("nightly", *nights[3], *options_of(folder), "--quiet"), told_by(expected)
+    changes = farm.run(*night)["changes"]
+    assert {change.split()[0] for change in changes} == {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
+    for call in moments(changes):
+        shutil.rmtree(folder)
+        shutil.copytree(before, folder)
+        assert farm.run(*night, point="change", call=call)["code"] == -9, changes[call - 1]
+        assert farm.run(*night)["code"] == 0, changes[call - 1]
+        assert_same(folder, told)
+        assert files_of(folder) == files_of(expected), changes[call - 1]
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +156,19 @@ def test_a_kill_before_or_after_any_step_changes_nothing(
     assert farm.run("nightly", *nights[3], *options_of(folder), "--quiet")["code"] == 0
     assert_same(folder, told_by(undisturbed[0][3]))
     assert files_of(folder) == files_of(undisturbed[0][3])
+
+
+def test_a_first_night_that_was_killed_is_run_again_whatever_it_left(nights, farm, undisturbed, tmp_path):
+    folder = tmp_path / "night"
+    night, told = ("nightly", *nights[0], *options_of(folder), "--quiet"), told_by(undisturbed[0][0])
+    changes = farm.run(*night)["changes"]
+    for call in [call for call in moments(changes) if " folder." in changes[call - 1]]:
+        shutil.rmtree(folder)
+        assert farm.run(*night, point="change", call=call)["code"] == -9, changes[call - 1]
+        farm.run(*night, point="change", call=8)  # amid what it removes, where much was left
+        assert farm.run(*night)["code"] == 0, changes[call - 1]
+        assert_same(folder, told)
+        assert files_of(folder) == files_of(undisturbed[0][0]), changes[call - 1]
 
 
 def test_a_warehouse_that_a_kill_kept_from_a_night_gets_it_with_the_next_one(nights, farm, undisturbed, tmp_path):

@@ -153,3 +153,16 @@ def test_a_warehouse_that_follows_gets_what_changed_though_one_version_is_kept(l
     (rows,) = told["loaded"].values()
     assert rows["scores"] == 1
     ledger.assert_same()
+
+
+def test_the_versions_one_can_go_back_to_stay_though_the_number_leaps_after_a_restore(ledger):
+    ledger.night("second", ("t2", "x", "b", 2), options=("--keep-versions", "2"))
+    shutil.rmtree(ledger.folder / "copy")
+    shutil.copytree(ledger.path, ledger.folder / "copy")
+    for number in range(3, 6):
+        ledger.night(f"lost {number}", (f"lost {number}", "x", "a", number))
+    ledger.restore()
+    ledger.night("other", ("new", "y", "a", 6), options=("--keep-versions", "2"))
+    assert LedgerFolder(str(ledger.path)).numbers() == [2, 6]
+    ledger_command("rollback", ledger.path, "--to", "2", "--keep-versions", "2")
+    assert LedgerFolder(str(ledger.path)).numbers() == [6, 7]
