@@ -22,11 +22,11 @@ _FEW_VALUES = (
 _IN_NO_ORDER = "worker_b"
 
 
-def write_table(table: pa.Table, path: str, kind: str, record: str) -> None:
+def write_table(table: pa.Table, path: str, kind: str, record: str, *, lasting: bool = False) -> None:
     """Writes `table`, a part of the run's table `record`, to `path`; a file of that name is replaced."""
     name = schemas.TABLES[record]
     plain = table if kind == "parquet" else table.cast(schemas.arrow_schema(name))
-    write_file(path, lambda sink: _WRITERS[kind](plain, sink, schemas.avro_schema(name)))
+    write_file(path, lambda sink: _WRITERS[kind](plain, sink, schemas.avro_schema(name)), lasting=lasting)
 
 
 def file_bytes(table: pa.Table, kind: str, avro: Mapping[str, Any]) -> bytes:
@@ -64,10 +64,11 @@ def _write_here(path: str, aside: str, write: Any, lasting: bool) -> None:
     os.replace(aside, path)
     if lasting:
         for one in (folder, os.path.dirname(folder)):  # that the file has its name; and the folder, which may be new
-            _sync_folder(one)
+            sync_folder(one)
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Returns when the names in a folder of this machine would outlast a power cut."""
     number = os.open(folder or ".", os.O_RDONLY)
     try:
         os.fsync(number)
