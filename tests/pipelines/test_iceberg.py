@@ -249,6 +249,14 @@ def test_a_catalog_that_is_not_described_is_refused(place):
         IcebergWarehouse("lake", "crowd.")
 
 
+def test_a_catalog_that_goes_away_after_the_check_is_no_bad_setting(warehouse, place, nights, monkeypatch):
+    monkeypatch.delenv(f"PYICEBERG_CATALOG__{place.name.upper()}__URI")
+    monkeypatch.delenv(f"PYICEBERG_CATALOG__{place.name.upper()}__WAREHOUSE")
+    for ask in (lambda: warehouse.load(nights[0]), warehouse.ledgers, lambda: warehouse.last_run(LEDGER)):
+        with pytest.raises(RunError, match="no Iceberg catalog called"):
+            ask()
+
+
 @pytest.mark.parametrize(
     ("uri", "kind"),
     [
