@@ -8,7 +8,7 @@ from dataclasses import replace
 import memory_files
 import pytest
 from test_warehouses import digest
-from warehouse_runs import LEDGER, first_night, load_killed, score, second_night, write_run
+from warehouse_runs import LEDGER, first_night, score, second_night, write_run
 
 import schemas
 from pipelines.errors import InputError, InvalidSettingError, RunError
@@ -82,20 +82,6 @@ def test_a_run_of_no_ledger_is_named_by_its_id_and_loaded_again_changes_no_byte(
     assert warehouse.load(run) == {}
     assert digest(tmp_path / "all") == before
     assert_same_run(tmp_path / "all" / "5f0ce1", run)
-
-
-def test_a_load_killed_at_any_moment_is_completed_by_the_next(nights, tmp_path):
-    lines = len(load_killed(nights[0], str(tmp_path / "whole"), MODULE, 0))
-    expected = [one.name for one in sorted((tmp_path / "whole").rglob("*"))]
-    seen = set()
-    for moment in (2, lines // 2, lines - 20, lines - 3, lines - 1, lines):
-        warehouse = FolderWarehouse(str(tmp_path / f"killed-{moment}"))
-        load_killed(nights[0], warehouse.path, MODULE, moment)
-        seen.add(warehouse.last_run(LEDGER).version)
-        warehouse.load(nights[0])
-        assert [one.name for one in sorted((tmp_path / f"killed-{moment}").rglob("*"))] == expected
-        assert_same_run(tmp_path / f"killed-{moment}" / "run-000001", nights[0])
-    assert seen == {0, 1}
 
 
 def test_what_a_killed_load_left_is_removed_by_the_load_of_another_run(nights, tmp_path):

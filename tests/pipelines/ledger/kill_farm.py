@@ -4,6 +4,7 @@ As a script it takes one job a line, JSON: the arguments, and when to kill. Each
 everything imported already: moments are those of the run, not of Python's start.
 """
 
+import importlib
 import json
 import os
 import signal
@@ -13,6 +14,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "pipelines"))  # as a script it has but its own folder
+
+from kill_points import POINTS, watch  # noqa: E402
+
+WATCHED = ("replace", "rename", "fsync", "write", "publish", "remove", "duckdb", "duckdb commit", "folder")
 
 
 class KillFarm:
@@ -30,46 +36,14 @@ class KillFarm:
         self._process.stdout.close()
 
     def run(self, *argv, delay=None, point="", call=0, after=False):
-        """Runs a command; gives its exit code, -9 when it was killed, its seconds, and the calls of every point."""
+        """Runs a command; gives its exit code, -9 when it was killed, its seconds, and the calls of every point.
+
+        A `point` that is not in `WATCHED` is watched, too; it takes time to import its module.
+        """
         job = {"argv": [str(word) for word in argv], "delay": delay, "point": point, "call": call, "after": after}
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
-
-
-def _points():
-    """Where a run may be killed: the modules and names of functions, by the names that tests give them."""
-    from pipelines.ledger.folder import LedgerFolder
-    from pipelines.sinks.duckdb import DuckDbWarehouse
-    from pipelines.sinks.run_folders import FolderWarehouse
-
-    versions = sys.modules[LedgerFolder.__module__]
-    return {
-        "replace": (os, "replace"),
-        "rename": (os, "rename"),
-        "fsync": (os, "fsync"),
-        "write": (LedgerFolder, "write"),
-        "publish": (LedgerFolder, "publish"),
-        "remove": (versions, "_remove"),
-        "duckdb": (DuckDbWarehouse, "load"),
-        "folder": (FolderWarehouse, "load"),
-    }
-
-
-def _watched(name, function, job, calls):
-    """The function, which counts its calls and kills its process at the one that was asked for."""
-
-    def watched(*args, **kwargs):
-        calls[name] = calls.get(name, 0) + 1
-        mine = job["point"] == name and calls[name] == job["call"]
-        if mine and not job["after"]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        found = function(*args, **kwargs)
-        if mine:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
-
-    return watched
 
 
 def _child(job, told):
@@ -77,9 +51,7 @@ def _child(job, told):
     from pipelines.cli import main
 
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
-    calls = {}
-    for name, (owner, attribute) in _points().items():
-        setattr(owner, attribute, _watched(name, getattr(owner, attribute), job, calls))
+    calls = watch({*WATCHED, *filter(None, [job["point"]])}, (job["point"],), job["call"], job["after"])
     code = main(job["argv"])
     os.write(told, json.dumps(calls).encode())
     os._exit(code)
@@ -91,7 +63,8 @@ def _serve():
     import pipelines.commands.nightly
     import pipelines.nightly  # noqa: F401
 
-    _points()
+    for name in WATCHED:
+        importlib.import_module(POINTS[name][0])
     for line in sys.stdin:
         job = json.loads(line)
         hear, told = os.pipe()

@@ -121,6 +121,7 @@ POINTS = {
     "replace": (1, -1),
     "remove": (1, 3, -2),
     "duckdb": (1,),
+    "duckdb commit": (-1,),  # the others are of what it asks before
     "folder": (1,),
     "rename": (1, -1),
 }
