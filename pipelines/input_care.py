@@ -21,10 +21,8 @@ def unchanged(files: Sequence[InputFile]) -> Iterator[None]:
     """
     try:
         yield
-    except Exception:
+    finally:
         _refuse_changed(files)
-        raise
-    _refuse_changed(files)
 
 
 def _refuse_changed(files: Sequence[InputFile]) -> None:

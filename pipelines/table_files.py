@@ -23,11 +23,11 @@ _FEW_VALUES = (
 _IN_NO_ORDER = "worker_b"
 
 
-def write_table(table: pa.Table, path: str, kind: str, record: str) -> None:
+def write_table(table: pa.Table, path: str, kind: str, record: str, *, lasting: bool = False) -> None:
     """Writes `table`, a part of the run's table `record`, to `path`; a file of that name is replaced."""
     name = schemas.TABLES[record]
     plain = table if kind == "parquet" else table.cast(schemas.arrow_schema(name))
-    write_file(path, lambda sink: _WRITERS[kind](plain, sink, schemas.avro_schema(name)))
+    write_file(path, lambda sink: _WRITERS[kind](plain, sink, schemas.avro_schema(name)), lasting=lasting)
 
 
 def file_bytes(table: pa.Table, kind: str, avro: Mapping[str, Any]) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipelines.arguments import CommandParser
-from pipelines.errors import InvalidSettingError, RunError
+from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError
 from pipelines.terminal import Block, Facts, Grid, Notes, show_blocks, write_out
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Passwords come from the environment or the warehouse's own configuration.
 
 exit codes:
     0  done: every warehouse holds the run
-    1  a warehouse did not take it; the others did
+    1  a warehouse did not take it, or could not be asked; load it again
     2  bad usage, settings or inputs; nothing was loaded
   130  interrupted (Ctrl-C), 143 ended (SIGTERM)
 """
@@ -56,7 +56,7 @@ class Loading:
     status: str
     rows: Mapping[str, int]
     seconds: float
-    error: str = ""
+    error: CrowdbeamError | None = None
 
 
 def build_parser() -> CommandParser:
@@ -91,10 +91,17 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         write_out(json.dumps(_as_json(loaded, loadings), ensure_ascii=False))
     else:
         show_blocks(list(_blocks(loaded, loadings)))
+    _raise_failures(loadings)
+    return 0
+
+
+def _raise_failures(loadings: Sequence[Loading]) -> None:
+    """Raises what kept the run from all warehouses; a `RunError` when some have it, or reasons are of several kinds."""
     failures = [one.error for one in loadings if one.error]
     if failures:
-        raise RunError(" ".join(failures))
-    return 0
+        kinds = {type(one) for one in failures}
+        kind = kinds.pop() if len(kinds) == 1 and len(failures) == len(loadings) else RunError
+        raise kind(" ".join(dict.fromkeys(map(str, failures))))
 
 
 def _refuse_others(warehouse: "Warehouse", run: "LoadedRun") -> None:
@@ -140,13 +147,13 @@ def _refuse_gap(warehouse: "Warehouse", run: "LoadedRun") -> None:
 def _load(warehouse: "Warehouse", run: "LoadedRun") -> Loading:
     began = time.perf_counter()
     rows: Mapping[str, int] = {}
-    status, sentence = FAILED, ""
+    status, failure = FAILED, None
     try:
         rows = warehouse.load(run)
         status = LOADED if rows else THERE
-    except RunError as error:
-        sentence = str(error)
-    return Loading(str(warehouse), status, rows, round(time.perf_counter() - began, 3), sentence)
+    except CrowdbeamError as error:
+        failure = error
+    return Loading(str(warehouse), status, rows, round(time.perf_counter() - began, 3), failure)
 
 
 def _blocks(run: "LoadedRun", loadings: Sequence[Loading]) -> Iterator[Block]:
@@ -164,4 +171,4 @@ def _blocks(run: "LoadedRun", loadings: Sequence[Loading]) -> Iterator[Block]:
 
 def _as_json(run: "LoadedRun", loadings: Sequence[Loading]) -> dict[str, Any]:
     known = {"path": run.path, "run_id": run.run_id, "ledger": run.ledger, "version": run.version, "whole": run.whole}
-    return {**known, "warehouses": [vars(one) for one in loadings]}
+    return {**known, "warehouses": [{**vars(one), "error": str(one.error or "")} for one in loadings]}

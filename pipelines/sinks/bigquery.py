@@ -1,8 +1,8 @@
 """Runs into BigQuery: load jobs into staging tables, then one script that is one transaction.
 
-The ids of jobs come from the run's id: a job that is sent again, because its answer was lost or because another loader
-is at work on the same run, is the same job, and is waited for. Until the script commits, the tables are as they were;
-it refuses a run that is there. Staging tables are dropped then, or expire after a day.
+The ids of jobs come from the run's id and its files: a job that is sent again, because its answer was lost or because
+another loader is at work on the same run, is the same job, and is waited for. Until the script commits, the tables are
+as they were; it refuses a run that is there. Staging tables are dropped then, or expire after a day.
 """
 
 import os

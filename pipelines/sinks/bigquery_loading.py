@@ -1,6 +1,7 @@
 """A run on its way into BigQuery: its tables staged by load jobs, committed by one script, staging dropped."""
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -102,8 +103,12 @@ class Loading:
         return self.client.query(script, config, job_id=job_id, location=self.location, job_retry=None)
 
     def _id(self) -> str:
-        """The run in this dataset, as names of jobs and tables take it."""
-        said = f"{self.project}\n{self.dataset}\n{self.loads.run.run_id}"
+        """What is loaded into this dataset, as names of jobs and tables take it.
+
+        The run's id is not enough: a night's run may be followed by the whole state of the same night.
+        """
+        run, outputs = self.loads.run, self.loads.manifest["outputs"]
+        said = json.dumps([self.project, self.dataset, run.run_id, run.whole, outputs], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:24]
 
     def _job(self, name: str) -> str:

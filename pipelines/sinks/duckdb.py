@@ -21,14 +21,13 @@ from pipelines.sinks.loads import (
     CURRENT,
     RUNS,
     STAYS,
-    TABLES,
     LoadTables,
     rows_written,
-    table_doc,
     table_schema,
 )
-from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange, refuse_torn
+from pipelines.sinks.sql import listed, place_of, quoted
+from pipelines.sinks.sql_tables import SqlTables
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 
 PATIENCE_S = 60.0
 SCHEMA = "main"
@@ -87,11 +86,11 @@ class DuckDbWarehouse:
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded: of its highest version."""
-        return self._told_by_runs(lambda runs, torn: runs.last(ledger)._replace(torn=torn), LastRun())
+        return self._asked(lambda tables: tables.last_run(ledger), LastRun())
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
-        return self._told_by_runs(lambda runs, _: runs.ledgers(), frozenset())
+        return self._asked(SqlTables.ledgers, frozenset())
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
@@ -104,19 +103,27 @@ class DuckDbWarehouse:
                 "wholly or not at all, and never twice."
             ) from error
 
-    def _told_by_runs(self, question: Callable[[RunsTable, bool], _Found], nothing: _Found) -> _Found:
-        """What the table of runs answers, told whether a table is gone; `nothing` when there is no such table."""
+    def _asked(self, question: Callable[[SqlTables], _Found], nothing: _Found) -> _Found:
+        """What the tables answer; `nothing` when there is no file."""
         if not os.path.exists(self.path):
             return nothing
         try:
-            return self._connected(lambda one: question(self._runs(one), bool(self._gone(one))), read_only=True)
-        except duckdb().CatalogException:
-            return nothing
+            return self._connected(lambda one: question(self._tables(one)), read_only=True)
         except duckdb().Error as error:
             raise RunError(f"{self} does not tell which runs it holds: {first_line(error)}.") from error
 
-    def _runs(self, connection: Any) -> RunsTable:
-        return RunsTable(place_of(self.schema, RUNS), partial(_rows, connection), "?")
+    def _tables(self, connection: Any) -> SqlTables:
+        return SqlTables(
+            str(self),
+            self.path,
+            self.schema,
+            partial(_rows, connection),
+            "?",
+            lambda fields, _: {one.name: _TYPES[one.type] for one in fields},
+            {RUNS: ("run_id",)},
+            lambda *_: "of something else",
+            folds_case=True,
+        )
 
     def _connected(self, action: Callable[[Any], _Found], *, read_only: bool = False) -> _Found:
         """What `action` gives for a connection, in one transaction."""
@@ -136,24 +143,20 @@ class DuckDbWarehouse:
                     raise
             time.sleep(_PAUSE_S)
 
-    def _load(self, connection: Any, tables: LoadTables) -> Mapping[str, int]:
+    def _load(self, connection: Any, loads: LoadTables) -> Mapping[str, int]:
         self._make_tables(connection)
-        runs, gone = self._runs(connection), self._gone(connection)
-        refuse_others(self, runs.ledgers(), tables.run)
-        there = runs.holds(tables.run)
-        refuse_torn(self, gone, tables.run, runs.last(tables.run.ledger), there=there)
-        if there and not gone:
+        tables = self._tables(connection)
+        if tables.is_there(loads.run):
             return {}
-        for name in gone:
-            self._make_table(connection, name)
-        if there:
-            return {name: self._load_table(connection, name, tables, ()) for name in CURRENT}
+        tables.make_again()
+        if tables.runs.holds(loads.run):
+            return {name: self._load_table(connection, name, loads, ()) for name in CURRENT}
         stayed = {}
         for name in schemas.TABLES:
             appended = [one for one, made_of in APPENDED.items() if made_of == name]
-            stayed[name] = self._load_table(connection, name, tables, appended)
-        self._insert(connection, RUNS, tables.run_row())
-        return rows_written(tables, {name: stayed[name] for name in CURRENT})
+            stayed[name] = self._load_table(connection, name, loads, appended)
+        self._insert(connection, RUNS, loads.run_row())
+        return rows_written(loads, {name: stayed[name] for name in CURRENT})
 
     def _load_table(self, connection: Any, name: str, tables: LoadTables, appended: Sequence[str]) -> int:
         """Brings the run's table `name` to where it belongs, part by part; gives the rows in the current state."""
@@ -170,45 +173,9 @@ class DuckDbWarehouse:
         return n_rows
 
     def _make_tables(self, connection: Any) -> None:
-        """Makes the schema, the tables and the columns that are missing; what is there stays as it is.
-
-        A table of the current state that was dropped is made by the load that fills it.
-        """
+        """Makes the schema, the tables and the columns that are missing."""
         _rows(connection, f"CREATE SCHEMA IF NOT EXISTS {quoted(self.schema)}")
-        gone = self._gone(connection)
-        for name in TABLES:
-            if name not in gone:
-                self._make_table(connection, name)
-
-    def _make_table(self, connection: Any, name: str) -> None:
-        names = self._columns_there(connection, name)
-        if names and "run_id" not in names:
-            raise InvalidSettingError(
-                f"The schema {self.schema} of {self.path} holds a table {name} of something else. "
-                "Give another schema for what is loaded, with ?schema=NAME."
-            )
-        place, fields = place_of(self.schema, name), table_schema(name)
-        kinds, missing = {one.name: _TYPES[one.type] for one in fields}, [f for f in fields if f.name not in names]
-        strange = self._columns_there(connection, name, "is_nullable = 'NO' AND column_default IS NULL")
-        refuse_strange(f"{name} of {self}", sorted(strange - set(fields.names)), [one.name for one in missing])
-        key = ("run_id",) if name == RUNS else ()
-        made = [] if names else create_statements(place, fields, kinds, key, table_doc(name))
-        for statement in made or extend_statements(place, missing, kinds):
-            _rows(connection, statement)
-
-    def _columns_there(self, connection: Any, name: str, which: str = "true") -> set[str]:
-        """The columns of a table, or such of them; none when there is no such table."""
-        sql = (
-            "SELECT column_name FROM information_schema.columns WHERE table_catalog = current_database()"  # noqa: S608 - ours
-            f" AND table_schema = ? AND table_name = ? AND {which}"
-        )
-        return {row[0] for row in _rows(connection, sql, [self.schema, name])}
-
-    def _gone(self, connection: Any) -> list[str]:
-        """Tables of the current state that were dropped after runs were loaded."""
-        if not self._columns_there(connection, RUNS) or not self._runs(connection).ledgers():
-            return []
-        return [name for name in CURRENT if not self._columns_there(connection, name)]
+        self._tables(connection).make()
 
     def _delete(self, connection: Any, name: str, part: pa.Table) -> None:
         """Removes the rows that have a key of `part`."""

@@ -82,7 +82,7 @@ class IcebergWarehouse:
     def check(self) -> None:
         """Opens the catalog and makes what is missing of the tables."""
         with (
-            opened(self.catalog) as catalog,
+            opened(self.catalog, InvalidSettingError) as catalog,
             told(f"{self} cannot be used", InvalidSettingError, secrets_of(catalog), ValueError),
         ):
             make_tables(catalog, self.namespace)
@@ -91,7 +91,7 @@ class IcebergWarehouse:
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded; its version is a property of ``runs``."""
-        with opened(self.catalog) as catalog, told(f"{self} cannot be read", RunError, secrets_of(catalog)):
+        with opened(self.catalog, RunError) as catalog, told(f"{self} cannot be read", RunError, secrets_of(catalog)):
             if not catalog.table_exists(identifier_of(self.namespace, RUNS)):
                 return LastRun()
             runs = table_of(catalog, self.namespace, RUNS)
@@ -101,7 +101,7 @@ class IcebergWarehouse:
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
-        with opened(self.catalog) as catalog, told(f"{self} cannot be read", RunError, secrets_of(catalog)):
+        with opened(self.catalog, RunError) as catalog, told(f"{self} cannot be read", RunError, secrets_of(catalog)):
             if not catalog.table_exists(identifier_of(self.namespace, RUNS)):
                 return frozenset()
             return ledgers_in(table_of(catalog, self.namespace, RUNS))
@@ -110,7 +110,7 @@ class IcebergWarehouse:
         """Completes what was broken off, and loads the run unless it is there."""
         loads = ReadThrough.of(run)
         with (
-            opened(self.catalog) as catalog,
+            opened(self.catalog, RunError) as catalog,
             told(
                 f"Run {run.run_id} was not loaded into {self}",
                 RunError,

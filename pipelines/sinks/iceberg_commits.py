@@ -49,10 +49,10 @@ def exchange(
 
 def _files(table: Table, gone: pa.Table | None = None) -> list[FileScanTask]:
     """The table's data files; with `gone`, those whose ranges permit one of its keys."""
-    if table.current_snapshot() is None:
+    if table.current_snapshot() is None or (gone is not None and not gone.num_rows):
         return []
     scan = table.scan()
-    if gone is not None and gone.num_rows:
+    if gone is not None:
         first = gone.column_names[0]
         ends = pc.min_max(gone.column(first)).as_py()
         key, low, high = Reference(first), literal(ends["min"]), literal(ends["max"])

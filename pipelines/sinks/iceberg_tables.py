@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.utils.config import Config
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipelines.errors import CrowdbeamError, InvalidSettingError, first_line
+from pipelines.errors import CrowdbeamError, first_line
 from pipelines.sinks.iceberg_runs import REFILL
 from pipelines.sinks.loads import CURRENT, RUNS, TABLES, table_doc, table_schema
 from pipelines.sinks.warehouse import refuse_strange
@@ -31,7 +31,7 @@ _MADE_WITH = {"commit.manifest-merge.enabled": "true"}
 
 
 @contextmanager
-def opened(name: str, kind: type[CrowdbeamError] = InvalidSettingError) -> Iterator[Catalog]:
+def opened(name: str, kind: type[CrowdbeamError]) -> Iterator[Catalog]:
     """The catalog that pyiceberg's configuration calls `name`; raises an error of `kind` when there is none."""
     settings = Config().get_catalog_config(name)
     if not settings:

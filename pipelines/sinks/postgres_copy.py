@@ -20,7 +20,7 @@ _FIXED = {pa.int64(): ">i8", pa.int32(): ">i4", pa.float64(): ">f8", pa.bool_():
 _JSONB_VERSION = pa.scalar(b"\x01", pa.large_binary())
 _NOTHING = pa.scalar(b"", pa.large_binary())
 _NUL = "\x00"
-_LONGEST, _KEPT = 2_000, 1_900
+_LONGEST, _KEPT = 1_300, 1_200  # bytes; a row of an index has 2,704 at most, and that of edges two ids
 
 
 def copy_rows(table: pa.Table) -> tuple[list[str], pa.Buffer]:

@@ -54,16 +54,6 @@ def columns_there(cursor: Any, schema: str, name: str) -> set[str]:
     return {row[0] for row in cursor.fetchall()}
 
 
-def needed_columns(cursor: Any, schema: str, name: str) -> set[str]:
-    """The columns of a table that take no null and have no value of their own."""
-    cursor.execute(
-        "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
-        " AND is_nullable = 'NO' AND column_default IS NULL AND is_identity = 'NO' AND is_generated = 'NEVER'",
-        (schema, name),
-    )
-    return {row[0] for row in cursor.fetchall()}
-
-
 def kinds_of(fields: Sequence[pa.Field], key: Sequence[str]) -> dict[str, str]:
     """The type of each column; texts of the key are compared byte by byte."""
     collated = {one.name for one in fields if one.name in key and one.type == pa.string()}

@@ -3,9 +3,10 @@
 A loader holds a lock while its transaction lasts, so a second one waits and then sees what the first has loaded.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import schemas
@@ -18,14 +19,14 @@ from pipelines.sinks.loads import (
     TABLES,
     LoadTables,
     rows_written,
-    table_doc,
     table_schema,
 )
 from pipelines.sinks.postgres_client import SCHEMA, check_address, connect, copy_waiting, psycopg
 from pipelines.sinks.postgres_copy import with_short_ids, without_nul
-from pipelines.sinks.postgres_tables import columns_there, kinds_of, make_schema, needed_columns, waiting
-from pipelines.sinks.sql import RunsTable, create_statements, extend_statements, listed, place_of, quoted
-from pipelines.sinks.warehouse import LastRun, LoadedRun, refuse_others, refuse_strange, refuse_torn
+from pipelines.sinks.postgres_tables import kinds_of, make_schema, waiting
+from pipelines.sinks.sql import listed, place_of, quoted
+from pipelines.sinks.sql_tables import SqlTables
+from pipelines.sinks.warehouse import LastRun, LoadedRun
 
 _KEYS = {**CURRENT, RUNS: ("run_id",)}
 _LOCK = 0x63726F77  # "crow": with the schema's name, one loader at a time
@@ -89,11 +90,11 @@ class PostgresWarehouse:
 
     def last_run(self, ledger: str) -> LastRun:
         """The last run of a ledger that was loaded: of its highest version."""
-        return self._told_by_runs(lambda runs, torn: runs.last(ledger)._replace(torn=torn), LastRun())
+        return self._asked(lambda tables: tables.last_run(ledger))
 
     def ledgers(self) -> frozenset[str]:
         """The ids of the ledgers whose runs were loaded, "" for runs of none; empty when nothing was loaded."""
-        return self._told_by_runs(lambda runs, _: runs.ledgers(), frozenset())
+        return self._asked(SqlTables.ledgers)
 
     def load(self, run: LoadedRun) -> Mapping[str, int]:
         """Loads `run` unless it is there already; gives the rows written by table, none when it was there."""
@@ -111,14 +112,12 @@ class PostgresWarehouse:
                 "wholly or not at all, and never twice."
             ) from error
 
-    def _told_by_runs(self, question: Callable[[RunsTable, bool], _Found], nothing: _Found) -> _Found:
-        """What the table of runs answers, told whether a table is gone; `nothing` when there is no such table."""
+    def _asked(self, question: Callable[[SqlTables], _Found]) -> _Found:
+        """What the tables answer."""
         pg = psycopg()
         try:
             with closing(self._connect()) as connection, connection.cursor() as cursor:
-                if not columns_there(cursor, self.schema, RUNS):
-                    return nothing
-                return question(self._runs(cursor), bool(self._gone(cursor)))
+                return question(self._tables(cursor))
         except pg.errors.LockNotAvailable as error:
             raise RunError(self._locked("does not tell which runs it holds")) from error
         except pg.Error as error:
@@ -138,33 +137,31 @@ class PostgresWarehouse:
             "changed."
         )
 
-    def _runs(self, cursor: Any) -> RunsTable:
-        return RunsTable(
-            place_of(self.schema, RUNS), lambda sql, values: cursor.execute(sql, values or None).fetchall(), "%s"
-        )
+    def _tables(self, cursor: Any) -> SqlTables:
+        return SqlTables(str(self), "Postgres", self.schema, partial(_rows, cursor), "%s", kinds_of, _KEYS, _whose)
 
-    def _load(self, connection: Any, tables: LoadTables) -> Mapping[str, int]:
+    def _load(self, connection: Any, loads: LoadTables) -> Mapping[str, int]:
         with connection.cursor() as cursor:
+            tables = self._tables(cursor)
             with connection.transaction():
                 self._make_tables(cursor)
-            if self._is_there(cursor, tables.run):
+            if tables.is_there(loads.run):
                 return {}
             for name in schemas.TABLES:
-                _copy(cursor, name, tables)
+                _copy(cursor, name, loads)
             with connection.transaction():
                 self._wait_for_turn(cursor)
-                if self._is_there(cursor, tables.run):
+                if tables.is_there(loads.run):
                     return {}
-                refilled = self._runs(cursor).holds(tables.run)
-                for name in self._gone(cursor):
-                    self._make_table(cursor, name)
-                stayed = {name: self._replace(cursor, name, whole=tables.replaces(name)) for name in CURRENT}
+                refilled = tables.runs.holds(loads.run)
+                tables.make_again()
+                stayed = {name: self._replace(cursor, name, whole=loads.replaces(name)) for name in CURRENT}
                 if refilled:
                     return stayed
                 for name, made_of in APPENDED.items():
                     self._insert(cursor, name, made_of)
-                self._insert_run(cursor, tables)
-        return rows_written(tables, stayed)
+                self._insert_run(cursor, loads)
+        return rows_written(loads, stayed)
 
     def _wait_for_turn(self, cursor: Any) -> None:
         """Waits for other loaders, however long: they have their patience with locked tables."""
@@ -172,49 +169,13 @@ class PostgresWarehouse:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self.schema))
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", (f"{self.patience_s * 1000:.0f}ms",))
 
-    def _is_there(self, cursor: Any, run: LoadedRun) -> bool:
-        """Whether there is nothing to do for the run; raises `RunError` when it cannot be loaded to what is there."""
-        runs, gone = self._runs(cursor), self._gone(cursor)
-        refuse_others(self, runs.ledgers(), run)
-        there = runs.holds(run)
-        refuse_torn(self, gone, run, runs.last(run.ledger), there=there)
-        return there and not gone
-
-    def _gone(self, cursor: Any) -> list[str]:
-        """Tables of the current state that were dropped after runs were loaded."""
-        if not columns_there(cursor, self.schema, RUNS) or not self._runs(cursor).ledgers():
-            return []
-        return [name for name in CURRENT if not columns_there(cursor, self.schema, name)]
-
     def _make_tables(self, cursor: Any) -> None:
-        """Makes the schema, the tables and the columns that are missing; what is there stays as it is.
-
-        A table of the current state that was dropped is made by the load that fills it.
-        """
+        """Makes the schema, the tables and the columns that are missing."""
         make_schema(cursor, self.schema)
-        gone = self._gone(cursor)
-        for name in TABLES:
-            if name not in gone:
-                self._make_table(cursor, name)
-
-    def _make_table(self, cursor: Any, name: str) -> None:
-        there = columns_there(cursor, self.schema, name)
-        if there and "run_id" not in there:
-            whose = "of a stream" if "revision" in there or name == "rejects" else "of something else"
-            raise InvalidSettingError(
-                f"The schema {self.schema} of Postgres holds a table {name} {whose}. "
-                "Give another schema for what is loaded, with ?schema=NAME."
-            )
-        place, fields, key = place_of(self.schema, name), table_schema(name), _KEYS.get(name, ())
-        kinds, missing = kinds_of(fields, key), [field for field in fields if field.name not in there]
-        strange = needed_columns(cursor, self.schema, name) - set(fields.names)
-        refuse_strange(f"{place} of Postgres", sorted(strange), [one.name for one in missing])
-        made = [] if there else create_statements(place, fields, kinds, key, table_doc(name))
-        for statement in made or extend_statements(place, missing, kinds):
-            cursor.execute(statement)
+        self._tables(cursor).make()
 
     def _check_rights(self, cursor: Any) -> None:
-        gone = self._gone(cursor)
+        gone = self._tables(cursor).gone()
         for name in (one for one in TABLES if one not in gone):
             place = place_of(self.schema, name)
             for right in _RIGHTS:
@@ -256,3 +217,13 @@ def _copy(cursor: Any, name: str, tables: LoadTables) -> None:
     copy_waiting(cursor, name, fields, fields.empty_table())
     for part in tables.parts(name):
         copy_waiting(cursor, name, fields, with_short_ids(without_nul(part), CURRENT.get(name, ())))
+
+
+def _rows(cursor: Any, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Runs a statement; gives its rows, if it has any."""
+    cursor.execute(sql, values or None)
+    return cursor.fetchall() if cursor.description else []
+
+
+def _whose(name: str, columns: set[str]) -> str:
+    return "of a stream" if "revision" in columns or name == "rejects" else "of something else"

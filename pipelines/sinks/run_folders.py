@@ -6,8 +6,8 @@ DIR/
   5f0c…e1/       a run of no ledger, by its id
 ```
 
-On this machine's file system a run is written beside its place and appears there all at once; on others its manifest is
-written last. What a load that was killed left behind is removed by the next one.
+On this machine's file system a run is written beside its place, brought to the disk, and appears in its place all at
+once; on others its manifest is written last. What a load that was killed left behind is removed by the next one.
 """
 
 import fcntl
@@ -31,10 +31,12 @@ from pipelines.sinks.loads import LEDGER, VERSION, WHOLE, LoadTables, loaded_run
 from pipelines.sinks.warehouse import LastRun, LoadedRun
 from pipelines.sources import storage
 from pipelines.sources.storage import is_local, missing_extra
+from pipelines.syncing import sync
 from pipelines.table_files import write_file, write_table
 
 _LOADING = "_loading-"
 _NIGHT = re.compile(r"run-\d{6,}")
+_OF_A_RUN = re.compile(rf"({'|'.join(schemas.TABLES)})(/part-[^/]*)?|{re.escape(MANIFEST)}.*")  # also half written
 
 
 @dataclass(frozen=True)
@@ -114,9 +116,13 @@ class FolderWarehouse:
     def _load(self, tables: LoadTables) -> Mapping[str, int]:
         run, name = tables.run, _name_of(tables.run)
         there, place = self._run_in(name), storage.join(self.path, name)
-        self._remove_leftovers(None if there else place)
+        if is_local(self.path):
+            self._remove_leftovers()
         if self._is_there(run, there):
             return {}
+        broken = _broken_off(place)
+        if not is_local(self.path) and broken:
+            storage.delete(broken)
         beside = storage.join(self.path, _LOADING + name) if is_local(self.path) else place
         outputs = self._write_tables(tables, beside)
         _write_manifest(tables, beside, self.format, outputs)
@@ -144,7 +150,7 @@ class FolderWarehouse:
         for name in schemas.TABLES:
             for number, part in enumerate(_parts_of(tables, name)):
                 path = f"{name}/part-{number:05d}.{self.format}"
-                write_table(part, storage.join(folder, path), self.format, name)
+                write_table(part, storage.join(folder, path), self.format, name, lasting=True)
                 size = storage.size_of(storage.join(folder, path))
                 outputs.append({"path": path, "size_bytes": size, "rows": part.num_rows})
         return sorted(outputs, key=lambda one: str(one["path"]))
@@ -171,14 +177,11 @@ class FolderWarehouse:
                 return None
             raise  # it cannot be read just now, or is a later crowdbeam's: it may be whole
 
-    def _remove_leftovers(self, place: str | None) -> None:
-        """Removes what a load that was killed left; on other file systems, from `place`, where there is no run."""
-        if is_local(self.path):
-            for name in os.listdir(self.path):
-                if name.startswith(_LOADING):
-                    shutil.rmtree(os.path.join(self.path, name))
-        elif place and (found := storage.match(storage.join(place, "**"))):
-            storage.delete([path for path, _ in found])
+    def _remove_leftovers(self) -> None:
+        """Removes what loads that were killed left beside their places."""
+        for name in os.listdir(self.path):
+            if name.startswith(_LOADING):
+                shutil.rmtree(os.path.join(self.path, name))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -192,12 +195,31 @@ class FolderWarehouse:
             os.close(number)
 
 
+def _broken_off(place: str) -> list[str]:
+    """What is there of a run that is not whole, where one is to come; raises `RunError` for what no run wrote."""
+    found = _all_in(place) if is_local(place) else [path for path, _ in storage.match(storage.join(place, "**"))]
+    for path in found:
+        if not _OF_A_RUN.fullmatch(path.removeprefix(place).lstrip("/")):
+            raise RunError(
+                f"{place} is no finished run, and {path} is not of one, so nothing was loaded there; move it away."
+            )
+    return found
+
+
+def _all_in(place: str) -> list[str]:
+    """The files and folders in a folder of this machine; of anything else, it."""
+    if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
+        return [place]
+    return [os.path.join(folder, one) for folder, folders, files in os.walk(place) for one in (*folders, *files)]
+
+
 def _exchange(beside: str, place: str) -> None:
-    """Moves a run to its place; a damaged one that is there is removed, at no moment in part."""
+    """Moves a run to its place, to stay; what is there of a run that is not whole is removed, at no moment in part."""
     damaged = f"{beside}-damaged"
-    if os.path.exists(os.path.join(place, MANIFEST)):
+    if os.path.lexists(place):
         os.rename(place, damaged)
     os.rename(beside, place)
+    sync(os.path.dirname(place))
     shutil.rmtree(damaged, ignore_errors=True)
 
 
@@ -219,4 +241,4 @@ def _write_manifest(tables: LoadTables, folder: str, kind: str, outputs: Sequenc
     settings = {**tables.manifest["settings"], **of_ledger, "output_format": kind}
     manifest = {**tables.manifest, "run_id": run.run_id, "settings": settings, "outputs": outputs}
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    write_file(storage.join(folder, MANIFEST), lambda sink: sink.write(text.encode()))
+    write_file(storage.join(folder, MANIFEST), lambda sink: sink.write(text.encode()), lasting=True)

@@ -88,6 +88,7 @@ class Warehouse(Protocol):
         were dropped after runs were loaded are made by a whole run alone, also by the last one loaded again.
         Raises `RunError` when it could not be loaded: nothing has changed then, or the next load completes it. So it
         does when the current state is of another ledger than the run, which it looks at in the same transaction.
+        Raises what `check` does when the tables are not as they must be, and `InputError` for a run that is damaged.
         """
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ class InIceberg:
 
     module = "sinks/iceberg.py"
     at_once = False
+    commits, writes = ("iceberg commit",), ("iceberg file",)
 
     def __init__(self, folder, request):
         self.name = f"lake{uuid.uuid4().hex}"
@@ -46,6 +47,7 @@ class InBigQuery:
 
     module = "sinks/bigquery_loading.py"
     at_once = True
+    commits, writes = ("bigquery query", "bigquery drop"), ("bigquery load",)
 
     def __init__(self, folder, request):
         self.server = BigQueryStandIn()

@@ -124,6 +124,16 @@ def test_a_transaction_that_is_always_broken_changes_nothing_and_the_next_load_c
     assert place.server.tables("crowd") == sorted(TABLES)
 
 
+def test_the_whole_state_of_a_night_is_not_made_of_what_its_failed_load_staged(place, warehouse, nights, tmp_path):
+    warehouse.load(nights[0])
+    place.server.failures = [ABORTED] * bigquery_jobs.TRIES
+    with pytest.raises(RunError, match="did not take run night-2"):
+        warehouse.load(nights[1])
+    tasks = ["t1", "t3", "t4"]
+    warehouse.load(write_run(tmp_path / "whole", "night-2", 2, scores=[[score(one) for one in tasks]]))
+    assert [row["task"] for row in place.rows("scores")] == tasks
+
+
 def test_an_error_that_stays_is_not_tried_again(place, warehouse, nights):
     place.server.failures = ["Access Denied: you may not"]
     with pytest.raises(RunError, match="Access Denied"):

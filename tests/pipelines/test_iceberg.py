@@ -2,9 +2,6 @@
 
 import logging
 import shutil
-import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +10,7 @@ import pyarrow as pa
 import pytest
 from lake_places import InIceberg
 from pyiceberg.exceptions import CommitFailedException
-from warehouse_runs import LEDGER, after_first, after_second, first_night, score, second_night, write_run
+from warehouse_runs import LEDGER, after_first, after_second, first_night, load_and_die, score, second_night, write_run
 
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sinks import iceberg, read_through
@@ -22,9 +19,6 @@ from pipelines.sinks.iceberg import LOADING, RUN_ID, TRIES, VERSION, IcebergWare
 from pipelines.sinks.iceberg_tables import table_of, told
 from pipelines.sinks.loads import CURRENT, TABLES, loaded_run_of
 from pipelines.sinks.warehouses import warehouse_of
-
-N_COMMITS = 9  # the announcement, four current tables, three histories, runs
-LOADER = Path(__file__).with_name("lake_load.py")
 
 
 @pytest.fixture
@@ -86,38 +80,27 @@ def test_files_without_a_changed_task_are_not_written_again(warehouse, table, tm
     assert len(after) == 2
 
 
-@pytest.mark.parametrize("next_one", ["the same run", "a later run"])
-def test_a_load_killed_at_any_commit_is_completed_by_the_next(place, tmp_path, contents, warehouse, nights, next_one):
+@pytest.mark.parametrize("commit", [2, 5, 9])  # the announcement, four current tables, three histories, runs
+def test_a_load_killed_at_a_commit_is_completed_by_a_later_run(place, tmp_path, contents, warehouse, nights, commit):
     first, second = nights
     third = short_night(tmp_path / "3", "night-3", 3, "t1")
     for run in (first, second, third):
         warehouse.load(run)
     expected = contents()
-    same = next_one == "the same run"
-    before = range(1, N_COMMITS + 1) if same else (2, 5, N_COMMITS)  # before the first nothing has begun
-    for fatal, when in [*((commit, "before") for commit in before), (N_COMMITS, "after")]:
-        with place.catalog() as catalog:
-            for name in TABLES:
-                catalog.drop_table(f"crowd.{name}")
-        warehouse.load(first)
-        killed = _load_and_die(place, second, fatal, when)
-        assert killed.returncode == -signal.SIGKILL, killed.stderr
-        if same:
-            warehouse.load(second)
-        warehouse.load(third)
-        assert contents() == expected, (fatal, when)
-
-
-def _load_and_die(place, run, fatal, when):
-    command = [sys.executable, str(LOADER), run.path, place.name, "crowd", str(fatal), when]
-    return subprocess.run(command, capture_output=True, text=True)
+    with place.catalog() as catalog:
+        for name in TABLES:
+            catalog.drop_table(f"crowd.{name}")
+    warehouse.load(first)
+    load_and_die(second, place.address, place.commits, commit)
+    warehouse.load(third)
+    assert contents() == expected
 
 
 def test_a_broken_load_whose_folder_is_gone_stops_the_next_with_a_sentence(
     place, warehouse, contents, nights, tmp_path
 ):
     first, second = nights
-    assert _load_and_die(place, first, 3, "before").returncode == -signal.SIGKILL
+    load_and_die(first, place.address, place.commits, 3)
     Path(first.path).rename(tmp_path / "elsewhere")
     with pytest.raises(RunError, match=r"run night-1 .* was broken off .* no manifest.json in it. Load that run from"):
         warehouse.load(second)
@@ -128,7 +111,7 @@ def test_a_broken_load_whose_folder_is_gone_stops_the_next_with_a_sentence(
 
 def test_a_whole_run_of_the_same_ledger_goes_on_where_a_broken_one_is_lost(place, warehouse, table, contents, nights):
     first, second = nights
-    assert _load_and_die(place, first, 3, "before").returncode == -signal.SIGKILL
+    load_and_die(first, place.address, place.commits, 3)
     shutil.rmtree(first.path)
     whole = replace(second, whole=True)
     with pytest.raises(RunError, match="holds the runs of another ledger"):
@@ -143,7 +126,7 @@ def test_a_whole_run_of_the_same_ledger_goes_on_where_a_broken_one_is_lost(place
 def test_a_broken_load_is_not_doubled_when_its_snapshots_have_expired(place, warehouse, table, nights):
     first, second = nights
     warehouse.load(first)
-    assert _load_and_die(place, second, 7, "before").returncode == -signal.SIGKILL  # score_history has its rows
+    load_and_die(second, place.address, place.commits, 7)  # score_history has its rows
     history = table("score_history")
     history.append(history.schema().as_arrow().empty_table())  # somebody's maintenance
     now = history.metadata.current_snapshot_id
@@ -247,6 +230,14 @@ def test_a_catalog_that_is_not_described_is_refused(place):
         IcebergWarehouse("pond", "crowd").check()
     with pytest.raises(InvalidSettingError, match="names no catalog"):
         IcebergWarehouse("lake", "crowd.")
+
+
+def test_a_catalog_that_goes_away_after_the_check_is_no_bad_setting(warehouse, place, nights, monkeypatch):
+    monkeypatch.delenv(f"PYICEBERG_CATALOG__{place.name.upper()}__URI")
+    monkeypatch.delenv(f"PYICEBERG_CATALOG__{place.name.upper()}__WAREHOUSE")
+    for ask in (lambda: warehouse.load(nights[0]), warehouse.ledgers, lambda: warehouse.last_run(LEDGER)):
+        with pytest.raises(RunError, match="no Iceberg catalog called"):
+            ask()
 
 
 @pytest.mark.parametrize(

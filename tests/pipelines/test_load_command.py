@@ -1,15 +1,18 @@
 """`crowdbeam load`: what it says, what it refuses, what each of its options changes."""
 
 import json
+import shutil
 
 import duckdb
 import pytest
 from command_line import crowd_rows, run_command, write_rows
+from lake_places import InIceberg
 from test_warehouses import digest
 from warehouse_runs import first_night, second_night
 
 from pipelines.arguments import option_table
 from pipelines.commands.load import build_parser
+from pipelines.sinks.run_folders import FolderWarehouse
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +95,52 @@ def test_when_one_warehouse_refuses_the_others_are_loaded_all_the_same(tmp_path)
     before = digest(tmp_path / "a" / "run-000001")
     done = run_command("load", second.path, "--to", tmp_path / "a", "--to", tmp_path / "b", "--json")
     assert done.code == 1
-    assert "a did not take run night-2" in done.err
+    assert "of somebody else is not of one, so nothing was loaded there; move it away" in done.err
     assert [one["status"] for one in json.loads(done.out)["warehouses"]] == ["failed", "loaded"]
     assert digest(tmp_path / "a" / "run-000001") == before
+
+
+def test_a_catalog_that_goes_away_is_told_and_the_others_are_loaded_all_the_same(tmp_path, request, monkeypatch):
+    lake, run, load = InIceberg(tmp_path, request), first_night(tmp_path / "first"), FolderWarehouse.load
+
+    def and_then_the_catalog_is_away(self, run):
+        shutil.rmtree(tmp_path / lake.name, ignore_errors=True)
+        return load(self, run)
+
+    monkeypatch.setattr(FolderWarehouse, "load", and_then_the_catalog_is_away)
+    places = (tmp_path / "a", lake.address, tmp_path / "b")
+    done = run_command("load", run.path, *(word for one in places for word in ("--to", one)), "--json")
+    assert done.code == 1
+    assert f"The Iceberg catalog '{lake.name}' cannot be opened" in done.err
+    told = json.loads(done.out)["warehouses"]
+    assert [one["status"] for one in told] == ["loaded", "failed", "loaded"]
+    assert [one["error"] in done.err for one in told if one["error"]] == [True]
+
+
+def test_a_table_of_something_else_that_comes_between_is_told_and_the_others_are_loaded(tmp_path, monkeypatch):
+    run, load = first_night(tmp_path / "first"), FolderWarehouse.load
+    to = f"duckdb:{tmp_path / 'a.duckdb'}"
+
+    def and_then_a_table_is_exchanged(self, run):
+        with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+            connection.execute("DROP TABLE rejects; CREATE TABLE rejects (of_others INTEGER)")
+        return load(self, run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderWarehouse, "load", and_then_a_table_is_exchanged)
+        done = run_command("load", run.path, "--to", tmp_path / "a", "--to", to, "--json")
+    assert done.code == 1
+    assert [one["status"] for one in json.loads(done.out)["warehouses"]] == ["loaded", "failed"]
+    assert "holds a table rejects of something else" in done.err
+
+
+def test_a_damaged_run_is_bad_input_as_long_as_no_warehouse_has_it(tmp_path):
+    run = first_night(tmp_path / "first")
+    (tmp_path / "first" / "rejects" / "part-00000.parquet").write_bytes(b"PAR1")
+    done = run_command("load", run.path, "--to", tmp_path / "a", "--to", f"duckdb:{tmp_path / 'a.duckdb'}", "--json")
+    assert done.code == 2
+    assert done.err.count("cannot be read") == 1  # told once
+    assert [one["status"] for one in json.loads(done.out)["warehouses"]] == ["failed", "failed"]
 
 
 def test_what_changed_is_not_loaded_where_the_night_before_is_missing(tmp_path):

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
-from warehouse_runs import first_night, score, write_run
+from warehouse_runs import first_night, score, second_night, write_run
 
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sinks.duckdb import DuckDbWarehouse
 from pipelines.sinks.loads import TABLES, table_doc, table_schema
+from pipelines.sinks.warehouse import LastRun
 
 _HOLD = """\
 import duckdb, sys
@@ -97,7 +98,9 @@ def test_a_column_that_somebody_renamed_is_told_before_anything_is_loaded(tmp_pa
     with duckdb.connect(warehouse.path) as connection:
         connection.execute("ALTER TABLE rejects RENAME COLUMN reason TO why")
     for action in (warehouse.check, lambda: warehouse.load(first_night(tmp_path / "run"))):
-        with pytest.raises(InvalidSettingError, match=r"rejects of duckdb:.* has the column why, .* If it was reason"):
+        with pytest.raises(
+            InvalidSettingError, match=r"rejects\" of .*a\.duckdb has the column why, .* If it was reason"
+        ):
             action()
     assert query(warehouse.path, "SELECT count(*) FROM runs") == [(0,)]
 
@@ -129,3 +132,14 @@ def test_a_file_of_labels_is_no_warehouse_though_duckdb_opens_it(tmp_path, name)
     with pytest.raises(InvalidSettingError, match="is no DuckDB file"):
         DuckDbWarehouse(str(tmp_path / name)).check()
     assert (tmp_path / name).read_bytes() == before
+
+
+def test_a_schema_is_the_same_in_upper_and_lower_case(tmp_path):
+    first, second = first_night(tmp_path / "first"), second_night(tmp_path / "second")
+    DuckDbWarehouse(str(tmp_path / "a.duckdb"), "Crowd").load(first)
+    warehouse = DuckDbWarehouse(str(tmp_path / "a.duckdb"), "crowd")
+    assert warehouse.last_run("nights") == LastRun(1, "night-1")
+    warehouse.load(second)
+    with duckdb.connect(warehouse.path) as connection:
+        connection.execute("DROP TABLE crowd.edges")
+    assert warehouse.last_run("nights") == LastRun(2, "night-2", torn=True)

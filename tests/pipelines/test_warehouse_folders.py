@@ -8,7 +8,7 @@ from dataclasses import replace
 import memory_files
 import pytest
 from test_warehouses import digest
-from warehouse_runs import LEDGER, first_night, load_killed, score, second_night, write_run
+from warehouse_runs import LEDGER, first_night, score, second_night, write_run
 
 import schemas
 from pipelines.errors import InputError, InvalidSettingError, RunError
@@ -84,20 +84,6 @@ def test_a_run_of_no_ledger_is_named_by_its_id_and_loaded_again_changes_no_byte(
     assert_same_run(tmp_path / "all" / "5f0ce1", run)
 
 
-def test_a_load_killed_at_any_moment_is_completed_by_the_next(nights, tmp_path):
-    lines = len(load_killed(nights[0], str(tmp_path / "whole"), MODULE, 0))
-    expected = [one.name for one in sorted((tmp_path / "whole").rglob("*"))]
-    seen = set()
-    for moment in (2, lines // 2, lines - 20, lines - 3, lines - 1, lines):
-        warehouse = FolderWarehouse(str(tmp_path / f"killed-{moment}"))
-        load_killed(nights[0], warehouse.path, MODULE, moment)
-        seen.add(warehouse.last_run(LEDGER).version)
-        warehouse.load(nights[0])
-        assert [one.name for one in sorted((tmp_path / f"killed-{moment}").rglob("*"))] == expected
-        assert_same_run(tmp_path / f"killed-{moment}" / "run-000001", nights[0])
-    assert seen == {0, 1}
-
-
 def test_what_a_killed_load_left_is_removed_by_the_load_of_another_run(nights, tmp_path):
     warehouse = FolderWarehouse(str(tmp_path / "all"))
     left = tmp_path / "all" / "_loading-run-000001" / "scores"
@@ -129,60 +115,6 @@ def test_two_ledgers_do_not_share_a_folder(nights, tmp_path):
     assert digest(tmp_path / "all") == before
 
 
-def test_a_damaged_run_leaves_nothing_that_looks_like_a_run(nights, tmp_path):
-    (tmp_path / "first" / "rejects" / "part-00000.parquet").write_bytes(b"PAR1")
-    warehouse = FolderWarehouse(str(tmp_path / "all"))
-    with pytest.raises(InputError, match="cannot be read"):
-        warehouse.load(nights[0])
-    assert warehouse.last_run(LEDGER).version == 0
-    assert not (tmp_path / "all" / "run-000001").exists()
-
-
-@pytest.mark.parametrize("damage", ["", "{", '{"format_version": 1}'])
-def test_a_damaged_last_run_is_loaded_again_in_its_place(nights, tmp_path, damage):
-    warehouse = FolderWarehouse(str(tmp_path / "all"))
-    for run in nights:
-        warehouse.load(run)
-    (tmp_path / "all" / "run-000002" / "manifest.json").write_text(damage)
-    assert (warehouse.last_run(LEDGER).version, warehouse.ledgers()) == (1, {LEDGER})
-    assert warehouse.load(nights[0]) == {}
-    assert warehouse.load(nights[1])
-    assert warehouse.load(nights[1]) == {}
-    assert_same_run(tmp_path / "all" / "run-000002", nights[1])
-    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["run-000001", "run-000002"]
-
-
-def test_a_damaged_run_of_no_ledger_is_loaded_again_in_its_place(tmp_path):
-    run = write_run(tmp_path / "run", "5f0ce1", scores=[[score("t")]])
-    warehouse = FolderWarehouse(str(tmp_path / "all"))
-    warehouse.load(run)
-    (tmp_path / "all" / "5f0ce1" / "manifest.json").write_text("")
-    assert warehouse.load(run)
-    assert_same_run(tmp_path / "all" / "5f0ce1", run)
-
-
-def test_of_earlier_nights_nothing_is_opened(nights, tmp_path):
-    warehouse = FolderWarehouse(str(tmp_path / "all"))
-    for run in nights:
-        warehouse.load(run)
-    (tmp_path / "all" / "run-000001" / "manifest.json").write_text('{"format_version": 99}')
-    assert (warehouse.last_run(LEDGER).version, warehouse.ledgers()) == (2, {LEDGER})
-    third = write_run(tmp_path / "third", "night-3", 3, whole=False, scores=[[score("t4")]])
-    assert warehouse.load(third)["scores"] == 1
-    assert warehouse.last_run(LEDGER).version == 3
-
-
-def test_a_last_run_of_a_later_format_is_not_taken_for_damaged(nights, tmp_path):
-    warehouse = FolderWarehouse(str(tmp_path / "all"))
-    warehouse.load(nights[0])
-    (tmp_path / "all" / "run-000001" / "manifest.json").write_text('{"format_version": 99}')
-    before = digest(tmp_path / "all")
-    for run in nights:
-        with pytest.raises(InputError, match="no manifest of this version of crowdbeam"):
-            warehouse.load(run)
-    assert digest(tmp_path / "all") == before
-
-
 def test_a_run_with_the_name_of_another_one_is_refused(nights, tmp_path):
     warehouse = FolderWarehouse(str(tmp_path / "all"))
     warehouse.load(nights[0])
@@ -201,6 +133,13 @@ def test_on_another_file_system_a_damaged_last_run_is_loaded_again(nights, memor
     assert warehouse.last_run(LEDGER).version == 1
     assert warehouse.load(nights[1])
     assert_same_run("memory://all/run-000002", nights[1])
+
+
+def test_on_another_file_system_what_no_run_wrote_is_not_removed(nights, memory):
+    memory["memory://all/run-000001/notes.txt"] = b"mine"
+    with pytest.raises(RunError, match=r"notes\.txt is not of one"):
+        FolderWarehouse("memory://all").load(nights[0])
+    assert memory == {"memory://all/run-000001/notes.txt": b"mine"}
 
 
 def test_on_another_file_system_the_manifest_is_written_last(nights, memory):

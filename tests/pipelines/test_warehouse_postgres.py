@@ -1,5 +1,6 @@
 """Postgres as a warehouse: what is its own, on a real server."""
 
+import random
 import threading
 import time
 import uuid
@@ -9,7 +10,7 @@ import psycopg
 import pytest
 from sink_rows import HARD_IDS
 from test_warehouses import InPostgres, held
-from warehouse_runs import after_first, after_second, first_night, score, second_night, skill, write_run
+from warehouse_runs import after_first, after_second, edge, first_night, score, second_night, skill, write_run
 
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sinks.loads import TABLES, table_doc, table_schema
@@ -91,11 +92,22 @@ def test_nul_and_long_ids_are_stored_as_the_stream_stores_them(place, warehouse,
     found = {row["task"] for row in place.rows("scores")}
     assert {one.replace("\x00", "\ufffd") for one in HARD_IDS} < found
     (cut,) = found - {one.replace("\x00", "\ufffd") for one in HARD_IDS}
-    assert len(cut) == 1900 + 1 + 64
+    assert len(cut) == 1200 + 1 + 64
     again = write_run(tmp_path / "again", "s", 2, whole=False, scores=[[score(long, "no")]])
     warehouse.load(again)
     assert {row["task"]: row["label"] for row in place.rows("scores")}[cut] == "no"
     assert len(place.rows("scores")) == len(HARD_IDS) + 1
+
+
+@pytest.mark.parametrize("n_hex", [1_200, 1_400, 1_990, 30_000])
+def test_pairs_of_workers_with_long_ids_are_loaded_and_join_with_their_skills(place, warehouse, tmp_path, n_hex):
+    ann, bob = (f"{random.Random(name).getrandbits(4 * n_hex):x}" for name in ("ann", "bob"))  # cannot be compressed
+    tables = {"edges": [[edge(ann, bob)]], "skills": [[skill(ann), skill(bob)]]}
+    warehouse.load(write_run(tmp_path / "run", "r", 1, **tables))
+    (pair,) = place.rows("edges")
+    assert {pair["worker_a"], pair["worker_b"]} == {row["worker"] for row in place.rows("skills")}
+    warehouse.load(write_run(tmp_path / "again", "s", 2, whole=False, edges=[[edge(ann, bob, 5, 4)]]))
+    assert [row["n_common"] for row in place.rows("edges")] == [5]
 
 
 def test_a_second_loader_waits_for_the_first(place, warehouse, tmp_path):

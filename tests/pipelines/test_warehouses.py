@@ -2,6 +2,7 @@
 
 A warehouse is put to these tests by a class with an `address`, `rows(table)` as they are in it, its `module`, and
 `snapshot()`: everything that a second load of the same run must leave as it is. `at_once`: all tables change together.
+`commits` and `writes` are the points of its client, of `kill_points.py`, at which it is killed.
 """
 
 import hashlib
@@ -23,8 +24,6 @@ from warehouse_runs import (
     after_second,
     first_night,
     in_order,
-    load_killed,
-    moments_of,
     score,
     second_night,
     skill,
@@ -43,6 +42,7 @@ class InDuckDb:
 
     module = "sinks/duckdb.py"
     at_once = True
+    commits, writes = ("duckdb commit",), ("duckdb statement",)
 
     def __init__(self, folder, request):
         self.path = folder / f"{uuid.uuid4().hex}.duckdb"
@@ -62,6 +62,7 @@ class InPostgres:
 
     module = "sinks/postgres_warehouse.py"
     at_once = True
+    commits, writes = ("postgres commit",), ("postgres copy",)
 
     def __init__(self, folder, request):
         self.dsn = request.getfixturevalue("postgres").dsn
@@ -212,25 +213,6 @@ def test_hard_ids_stay_as_they_are(place, tmp_path):
     warehouse_of(place.address).load(run)
     found = [(row["task"], row["label"], row["probabilities"]) for row in place.rows("scores")]
     assert sorted(found, key=str) == sorted([(one, one, {one: 1.0}) for one in ids], key=str)
-
-
-def test_a_load_killed_at_any_moment_is_completed_by_the_next(place, nights, tmp_path, request):
-    first, second = nights
-    warehouse_of(place.address).load(first)
-    functions = load_killed(second, place.address, place.module, 0)
-    expected, seen = held(place), set()
-    assert expected == after_second(first, second)
-    for moment in moments_of(functions):
-        there = type(place)(tmp_path, request)
-        warehouse = warehouse_of(there.address)
-        warehouse.load(first)
-        load_killed(second, there.address, there.module, moment)
-        seen.add(warehouse.last_run(LEDGER).version)
-        assert not there.at_once or held(there) in (after_first(first), expected)
-        warehouse.load(second)
-        assert held(there) == expected
-        assert [row["run_id"] for row in there.rows(RUNS)] == ["night-1", "night-2"]
-    assert seen == {1, 2}  # some were killed before the commit, some after it
 
 
 def test_two_loaders_at_once_load_a_run_once(place, nights):

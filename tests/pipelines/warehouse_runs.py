@@ -161,6 +161,18 @@ def load_killed(run, to, module, moment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def load_and_die(run, to, points, call=0, after=False):
+    """Loads in a process of its own, which kills itself before or after the `call`th call of `points`.
+
+    Not killed, with `call` 0, it gives how many calls there are.
+    """
+    script = Path(__file__).with_name("load_and_die.py")
+    command = [sys.executable, str(script), run.path, to, ",".join(points), str(call), "after" if after else "before"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == (-signal.SIGKILL if call else 0), done.stderr
+    return 0 if call else int(done.stdout)
+
+
 def moments_of(functions):
     """Moments in the midst of every function's lines, the first of all, and the last ones, where the commit is."""
     n = len(functions)

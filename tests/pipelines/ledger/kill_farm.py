@@ -4,6 +4,7 @@ As a script it takes one job a line, JSON: the arguments, and when to kill. Each
 everything imported already: moments are those of the run, not of Python's start.
 """
 
+import importlib
 import json
 import os
 import signal
@@ -13,6 +14,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "pipelines"))  # as a script it has but its own folder
+
+from kill_points import POINTS, watch  # noqa: E402
+
+WATCHED = ("fsync", "publish", "duckdb", "duckdb commit", "folder")
 _CHANGES = (
     "open",
     "os.link",
@@ -44,7 +50,7 @@ class KillFarm:
         """Runs a command; gives its exit code, -9 when it was killed, its seconds, calls of points, and its changes.
 
         The point "change" is before any change of a file or folder, whoever makes it: a kill after one is a kill before
-        the next.
+        the next. A `point` that is not in `WATCHED` is watched, too; it takes time to import its module.
         """
         job = {"argv": [str(word) for word in argv], "delay": delay, "point": point, "call": call, "after": after}
         self._process.stdin.write(json.dumps(job) + "\n")
@@ -57,36 +63,6 @@ def moments(changes):
     first = {change: len(changes) - k for k, change in enumerate(reversed(changes))}
     last = {change: k for k, change in enumerate(changes, 1)}
     return sorted({*first.values(), *last.values()})
-
-
-def _points():
-    """Where a run may be killed: the modules and names of functions, by the names that tests give them."""
-    from pipelines.ledger.folder import LedgerFolder
-    from pipelines.sinks.duckdb import DuckDbWarehouse
-    from pipelines.sinks.run_folders import FolderWarehouse
-
-    return {
-        "fsync": (os, "fsync"),
-        "publish": (LedgerFolder, "publish"),
-        "duckdb": (DuckDbWarehouse, "load"),
-        "folder": (FolderWarehouse, "load"),
-    }
-
-
-def _watched(name, function, job, calls):
-    """The function, which counts its calls and kills its process at the one that was asked for."""
-
-    def watched(*args, **kwargs):
-        calls[name] = calls.get(name, 0) + 1
-        mine = job["point"] == name and calls[name] == job["call"]
-        if mine and not job["after"]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        found = function(*args, **kwargs)
-        if mine:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
-
-    return watched
 
 
 def _watch_changes(job):
@@ -119,9 +95,8 @@ def _child(job, told):
     from pipelines.cli import main
 
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
-    calls = {}
-    for name, (owner, attribute) in _points().items():
-        setattr(owner, attribute, _watched(name, getattr(owner, attribute), job, calls))
+    points = {*WATCHED, *filter(None, [job["point"]])} - {"change"}
+    calls = watch(points, (job["point"],), job["call"], job["after"])
     changes = _watch_changes(job)
     code = main(job["argv"])
     os.write(told, json.dumps({"calls": calls, "changes": changes}).encode())
@@ -134,7 +109,8 @@ def _serve():
     import pipelines.commands.nightly
     import pipelines.nightly  # noqa: F401
 
-    _points()
+    for name in WATCHED:
+        importlib.import_module(POINTS[name][0])
     for line in sys.stdin:
         job = json.loads(line)
         hear, told = os.pipe()
