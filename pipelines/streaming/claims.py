@@ -58,7 +58,7 @@ def claimed(settings: StreamSettings) -> Iterator[None]:
 
 
 def refuse_outlived(control: Control) -> None:
-    """Raises `InvalidSettingError` when the job of a command that was killed may still be at work in the folder.
+    """Raises `InvalidSettingError` when the job of an earlier command may still be at work in the folder.
 
     To be asked while the folder is held: then no command of this machine is.
     """

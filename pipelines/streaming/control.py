@@ -150,16 +150,28 @@ def held(control: Control) -> AbstractContextManager[None]:
     return alone_in(folder, Lock("--control", DESCRIPTION, in_use, control.owner))
 
 
+@dataclass
+class Tenure:
+    """A process's time in a control folder; `job_may_run`: whether a job was begun in it that may not have ended."""
+
+    job_may_run: bool = False
+
+
 @contextmanager
-def owned(control: Control, outlived: bool, job: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Marks a control folder as this process's while the body runs; is it `outlived`, when killed, by its `job`?"""
+def owned(control: Control, outlived: bool, job: Mapping[str, str] | None = None) -> Iterator[Tenure]:
+    """Marks a control folder as this process's while the body runs; is it `outlived`, when killed, by its `job`?
+
+    The mark stays where a job may run on that outlives its process: another stream would bring it back to life.
+    """
     owner = {"pid": os.getpid(), "host": socket.gethostname(), "outlived": outlived}
     write_json(control.path(OWNER), {**owner, **(job or {})})
+    tenure = Tenure()
     try:
-        yield
+        yield tenure
     finally:
-        with suppress(OSError):
-            FileSystems.delete([control.path(OWNER)])
+        if not (outlived and tenure.job_may_run):
+            with suppress(OSError):
+                FileSystems.delete([control.path(OWNER)])
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ _GONE = ("CANCELED", "FAILED", "FINISHED")
 _UNANSWERED = (OSError, http.client.HTTPException, ValueError, KeyError, RunError)
 _TIMEOUT_S = 10.0
 _LAST_WORDS_S = 5.0
+_CANCEL_S, _STEP_S = 15.0, 0.1
 _MOST_CHARACTERS = 600
 _ERROR_LINE = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _PRISM_HAS_ENDED = (
@@ -48,7 +50,7 @@ def place_of(beam_args: Sequence[str], name: str) -> dict[str, str]:
 def has_ended_on_flink(address: str, name: str) -> bool:
     """Whether the Flink that answers at the address says that it runs no job of that name."""
     try:
-        return not _under_way(address, name)
+        return set(_states(address, name).values()) <= set(_GONE)
     except _UNANSWERED:
         return False
 
@@ -106,32 +108,51 @@ class Job:
         except grpc.RpcError as error:
             raise RunError(_PRISM_HAS_ENDED if self.on_prism else _NO_ANSWER) from error
 
-    def end(self) -> None:
-        """Ends it; what cannot be ended is told, with what to do."""
+    def end(self) -> bool:
+        """Ends it; returns whether it surely has ended. What cannot be ended is told, with what to do."""
+        has_ended = True
         try:
             if self.state() in ENDED:
-                return
+                return True
             self.result.cancel()
         except RunError:
-            pass  # whoever watched the job has told it
+            has_ended = self.on_prism  # whoever watched the job has told it
         except (RuntimeError, NotImplementedError, OSError, ValueError, grpc.RpcError) as error:
+            has_ended = False
             _say(f"the job could not be cancelled: {' '.join(str(error).split())[:300]}")
-        if self.on_flink:
-            _end_on_flink(self.options)
+        return _end_on_flink(self.options) if self.on_flink else has_ended
 
 
-def _end_on_flink(options: PipelineOptions) -> None:
+def _end_on_flink(options: PipelineOptions) -> bool:
     name = options.view_as(GoogleCloudOptions).job_name
     address = _address_of(options)
     by_hand = f"end it with `flink cancel`: it is called {name}"
     if not address:
-        _say(f"the job stays in Flink, where it reads nothing; {by_hand}. With --flink_master=HOST:PORT it ends.")
-        return
+        _say(f"the job stays in Flink; {by_hand}. With --flink_master=HOST:PORT it ends.")
+        return False
     try:
-        for job in _under_way(address, name):
-            _ask(address, f"/jobs/{job}?mode=cancel", "PATCH")
+        if _cancelled(address, name):
+            return True
+        _say(f"Flink at {address} has not ended the job {name} in {_CANCEL_S:g} s; see there that it does.")
     except _UNANSWERED as error:
         _say(f"Flink at {address} cannot be asked to end the job ({error}); {by_hand}.")
+    return False
+
+
+def _cancelled(address: str, name: str) -> bool:
+    """Cancels Flink's jobs of that name; False when they have not ended in time, or none has come yet."""
+    asked: set[str] = set()
+    until = time.monotonic() + _CANCEL_S
+    while time.monotonic() < until:
+        states = _states(address, name)
+        going = {job for job, state in states.items() if state not in _GONE}
+        if states and not going:
+            return True
+        for job in going - asked:
+            _ask(address, f"/jobs/{job}?mode=cancel", "PATCH")
+        asked |= going
+        time.sleep(_STEP_S)
+    return False
 
 
 def _address_of(options: PipelineOptions) -> str:
@@ -140,10 +161,10 @@ def _address_of(options: PipelineOptions) -> str:
     return address if ":" in address else ""
 
 
-def _under_way(address: str, name: str) -> list[str]:
-    """The ids of Flink's jobs of that name that have not ended."""
+def _states(address: str, name: str) -> dict[str, str]:
+    """Flink's jobs of that name, ended ones included: their states by their ids."""
     jobs = _ask(address, "/jobs/overview")["jobs"]
-    return [job["jid"] for job in jobs if job["name"] == name and job["state"] not in _GONE]
+    return {job["jid"]: job["state"] for job in jobs if job["name"] == name}
 
 
 def _ask(address: str, path: str, method: str = "GET") -> Any:

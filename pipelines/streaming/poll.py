@@ -135,6 +135,7 @@ class _PollFn(beam.DoFn):
     SHAPE = ReadModifyWriteStateSpec("shape", coders.BytesCoder())
     SENT = ReadModifyWriteStateSpec("sent", coders.BytesCoder())
     TOLD = ReadModifyWriteStateSpec("told", coders.BytesCoder())  # missing in states of earlier versions
+    ENDING = ReadModifyWriteStateSpec("ending", coders.BytesCoder())  # the same; the job that was asked to end
     TIMER = TimerSpec("poll", TimeDomain.REAL_TIME)
 
     def __init__(self, how: PollSource) -> None:
@@ -164,6 +165,7 @@ class _PollFn(beam.DoFn):
         shape: Any = beam.DoFn.StateParam(SHAPE),
         sent: Any = beam.DoFn.StateParam(SENT),
         told: Any = beam.DoFn.StateParam(TOLD),
+        ending: Any = beam.DoFn.StateParam(ENDING),
         timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[Any]:
         now = time.time()
@@ -178,7 +180,7 @@ class _PollFn(beam.DoFn):
             yield from post.to_all(pack_marker(Marker(BOOTSTRAP, BOOTSTRAP, self._bootstrap, number)))
         requests = self._desk.requests(now)
         fresh = [marker for marker in requests if marker.id not in known]
-        if any(marker.kind == DRAIN for marker in requests):
+        if self._is_ending(requests, ending):
             set_timer(timer, now + self._wait_s, now)
         else:
             at = position.read() or b""
@@ -193,6 +195,16 @@ class _PollFn(beam.DoFn):
                 yield from post.to_all(pack_marker(replace(marker, sender=number)))
         if post.is_used:
             sent.write(json.dumps(post.sent).encode())
+
+    def _is_ending(self, requests: Sequence[Marker], ending: Any) -> bool:
+        """Whether this job was asked to end, ever: the next stream takes the request away, and this one reads no more.
+
+        A job that goes on from its savepoint is another one.
+        """
+        ours = self._job.encode()
+        if any(marker.kind == DRAIN for marker in requests) and ending.read() != ours:
+            ending.write(ours)
+        return bool(ending.read() == ours)
 
     def _check(self, shape: Any) -> None:
         """Refuses to go on from a state that was shared out in another way: it would be read wrong, unnoticed."""

@@ -28,7 +28,7 @@ from pipelines.stream import StreamPlan, build
 from pipelines.streaming.answering import AnswerRules
 from pipelines.streaming.bootstrap import prepare
 from pipelines.streaming.claims import claimed, refuse_occupied, refuse_outlived
-from pipelines.streaming.control import Control, held, owned
+from pipelines.streaming.control import Control, Tenure, held, owned
 from pipelines.streaming.ending import ENDED, Job, name_job, place_of
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.prism import prism_of, prism_server
@@ -63,12 +63,16 @@ def run(
         with claimed(settings):
             plan = plan_of(settings.absolute())
             outlived, job = not runs_on_prism(given), place_of(given, plan.job_name)
-            with owned(control, outlived, job), _quiet_when_gone(), prism_server(given, prism) as flags:
-                return _supervised(plan, flags, watch, begun)
+            with (
+                owned(control, outlived, job) as tenure,
+                _quiet_when_gone(),
+                prism_server(given, prism) as flags,
+            ):
+                return _supervised(plan, flags, tenure, watch, begun)
 
 
 def _supervised(
-    plan: StreamPlan, flags: Sequence[str], watch: Watcher, begun: Callable[[], None] | None
+    plan: StreamPlan, flags: Sequence[str], tenure: Tenure, watch: Watcher, begun: Callable[[], None] | None
 ) -> dict[str, Any]:
     options = options_of(flags)
     name_job(options, plan.job_name)
@@ -76,6 +80,7 @@ def _supervised(
     build(pipeline, plan)
     with _signals() as asked:
         job = Job(pipeline.run(), options, runs_on_flink(flags), runs_on_prism(flags))
+        tenure.job_may_run = True
         if begun is not None:
             begun()
         try:
@@ -83,7 +88,7 @@ def _supervised(
                 return {**(plan.control.status() or {}), "ended": "stopped"}
             return {**_drained(job, plan, watch), "ended": "drained"}
         finally:
-            job.end()
+            tenure.job_may_run = not job.end()
 
 
 @contextmanager
