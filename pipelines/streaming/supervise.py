@@ -31,6 +31,7 @@ from pipelines.streaming.claims import claimed, refuse_occupied, refuse_outlived
 from pipelines.streaming.control import Control, Tenure, held, owned
 from pipelines.streaming.ending import ENDED, Job, name_job, place_of
 from pipelines.streaming.envelopes import DRAIN, Marker
+from pipelines.streaming.places import kinds_of
 from pipelines.streaming.prism import prism_of, prism_server
 from pipelines.streaming.runner_flags import runs_on_flink, runs_on_prism, with_streaming_flags
 from pipelines.streaming.settings import StreamSettings
@@ -150,6 +151,7 @@ def plan_of(settings: StreamSettings) -> StreamPlan:
         AnswerRules(settings.aggregate, settings.emit_if),
         settings.block,
         begun,
+        kinds_of(settings.source, settings.sinks),
     )
 
 
