@@ -82,9 +82,9 @@ def _supervised(
     with _signals() as asked:
         job = Job(pipeline.run(), options, runs_on_flink(flags), runs_on_prism(flags))
         tenure.job_may_run = True
-        if begun is not None:
-            begun()
         try:
+            if begun is not None:
+                begun()
             if not _watch(job, plan.control, watch, asked):
                 return {**(plan.control.status() or {}), "ended": "stopped"}
             return {**_drained(job, plan, watch), "ended": "drained"}
