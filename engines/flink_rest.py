@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from engines.errors import EngineError
-from engines.processes import LOOPBACK, wait_until
+from engines.processes import wait_until
+from pipelines.ports import LOOPBACK
 
 _TIMEOUT_S = 10
 _SAVEPOINT_S = 120

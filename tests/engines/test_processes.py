@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engines.errors import EngineError
-from engines.processes import answers, free_port, members, running, start, stop_by_pid_files, wait_until
+from engines.processes import members, running, start, stop_by_pid_files, wait_until
 
 ROOT = Path(__file__).parents[2]
 # A process with a child, as the pool of Python workers is one.
@@ -103,10 +103,3 @@ def test_a_process_that_ends_too_early_is_told_with_its_last_words(tmp_path):
 def test_waiting_ends(tmp_path):
     with pytest.raises(EngineError, match=r"a wonder did not come in 0\.2 s"):
         wait_until("a wonder", lambda: None, 0.2)
-
-
-def test_a_free_port_is_free_and_not_one_of_outgoing_connections():
-    port = free_port()
-    assert not answers(port)
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert port < first

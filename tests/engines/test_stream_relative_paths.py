@@ -8,7 +8,8 @@ import pytest
 from stream_runs import COMMAND
 
 import engines
-from engines.processes import answers, free_port, start, wait_until
+from engines.processes import start, wait_until
+from pipelines.ports import answers, free_port
 from pipelines.run_tables import read_table
 from pipelines.sinks.interval_files import read_intervals
 from pipelines.streaming.control import Control

@@ -9,8 +9,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from flink_stand_in import flink_jobs
 
-from engines.processes import free_port
 from pipelines.errors import RunError
+from pipelines.ports import free_port
 from pipelines.streaming import ending
 from pipelines.streaming.ending import ENDED, Job, name_job
 from pipelines.streaming.supervise import _quiet_when_gone
