@@ -11,7 +11,7 @@ from pipelines.arguments import parse_arguments
 from pipelines.blocks import LabelBlock
 from pipelines.commands.stream import build_parser, settings_of
 from pipelines.streaming.ledger import Ledger
-from pipelines.streaming.supervise import plan_of
+from pipelines.streaming.planning import plan_of
 from pipelines.streaming.track import read_frame, state_path
 from pipelines.tables import from_bytes
 

@@ -18,8 +18,8 @@ from pipelines.errors import InvalidSettingError
 from pipelines.records import Origin
 from pipelines.sources.endless import source_of
 from pipelines.sources.messages import parse_messages
+from pipelines.streaming.planning import plan_of
 from pipelines.streaming.skill_keeping import SkillKeeper
-from pipelines.streaming.supervise import plan_of
 
 OPTIONS = option_table(build_parser()).keys() - {"-h", "--help"}
 CASES, PLANS = {}, {}

@@ -12,8 +12,7 @@ from flink_stand_in import flink_jobs
 from pipelines.errors import RunError
 from pipelines.ports import free_port
 from pipelines.streaming import ending
-from pipelines.streaming.ending import ENDED, Job, name_job
-from pipelines.streaming.supervise import _quiet_when_gone
+from pipelines.streaming.ending import ENDED, Job, name_job, quiet_when_gone
 
 
 class Gone:
@@ -68,7 +67,7 @@ def test_threads_say_nothing_of_a_runner_that_is_gone_and_all_else(monkeypatch):
         thread.start()
         thread.join()
 
-    with _quiet_when_gone():
+    with quiet_when_gone():
         fails_with(grpc.RpcError())
         fails_with(ValueError("of another thread"))
     assert said == [ValueError]
