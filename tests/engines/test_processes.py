@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -51,12 +50,14 @@ def test_a_process_that_does_not_want_to_end_is_killed(tmp_path):
     assert wait_until("the end", lambda: gone(process.pid), 20)
 
 
-def starter(folder, guarded):
-    """A Python process that starts the parent and then waits."""
+def starter(folder, guarded, also=""):
+    """A Python process that starts the parent, and `also` a guarded one, and then waits."""
     code = f"""
 import pathlib, time
 from engines.processes import start
 start("parent", {PARENT!r}, pathlib.Path({str(folder)!r}), guarded={guarded})
+if {also!r}:
+    start({also!r}, {PARENT!r}, pathlib.Path({str(folder)!r}))
 print("started", flush=True)
 time.sleep(600)
 """
@@ -75,10 +76,10 @@ def test_nothing_outlives_a_test_process_that_is_killed(tmp_path, number):
 
 
 def test_what_is_not_guarded_lives_on_and_is_stopped_by_its_pid_file(tmp_path):
-    with starter(tmp_path, guarded=False) as process:
-        pid = int((tmp_path / "parent.pid").read_text().split()[0])
+    with starter(tmp_path, guarded=False, also="twin") as process:
+        pid, twin = (int((tmp_path / f"{name}.pid").read_text().split()[0]) for name in ("parent", "twin"))
         process.kill()
-    time.sleep(0.5)
+    assert wait_until("the end of what is guarded", lambda: gone(twin), 20)
     assert members(pid)
     assert running(tmp_path) == ["parent"]
     assert stop_by_pid_files(tmp_path) == ["parent"]
