@@ -9,6 +9,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from flink_stand_in import flink_jobs
 
+from engines.processes import wait_until
 from pipelines.errors import RunError
 from pipelines.ports import free_port
 from pipelines.streaming import ending
@@ -44,8 +45,7 @@ def test_the_cause_of_a_failure_is_what_the_runner_told_last(prism):
     pipeline = beam.Pipeline(options=options)
     _ = pipeline | beam.Create([1]) | "Fail" >> beam.Map(fail)
     failed = Job(pipeline.run(), options, on_prism=True)
-    while failed.state() not in ENDED:
-        pass
+    wait_until("the job's end", lambda: failed.state() in ENDED, 60)
     assert failed.state() == "FAILED"
     assert failed.why() == "The sink is away. Start again when it is back. [while running 'Fail']."
 
