@@ -97,11 +97,11 @@ while True:
 HAS_ENDED_WHEN_ANOTHER_LISTENS = """#!{python}
 import os, socket, sys
 told = dict(word.lstrip("-").split("=") for word in sys.argv[1:])
-prism = os.getpid()
+until_it_ends, held = os.pipe()
 if os.fork():
     os._exit(1)
-while os.getppid() == prism:
-    pass
+os.close(held)
+os.read(until_it_ends, 1)
 server = socket.create_server(("127.0.0.1", int(told["job_port"])))
 server.settimeout(10)
 server.accept()
