@@ -8,8 +8,9 @@ from pathlib import Path
 
 from engines.errors import EngineError
 from engines.fetch import ENGINES, fetch
-from engines.processes import LOOPBACK, running, stop_by_pid_files
+from engines.processes import running, stop_by_pid_files
 from engines.versions import cache_folder
+from pipelines.ports import LOOPBACK
 
 _PORTS = (
     ("broker", 9092, "of Kafka"),

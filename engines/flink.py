@@ -12,7 +12,8 @@ from engines.errors import EngineError
 from engines.fetch import require
 from engines.flink_rest import FlinkRest
 from engines.flink_settings import FlinkPorts, FlinkSettings
-from engines.processes import LOOPBACK, Process, answers, members, processor_ticks, start, wait_until
+from engines.processes import Process, members, processor_ticks, start, wait_until
+from pipelines.ports import LOOPBACK, answers
 
 _START_S = 180
 _LOOK_S = 2.0

@@ -1,6 +1,5 @@
 """What Flink tells over REST: its jobs, their checkpoints, and what can be done to them."""
 
-import http.client
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +7,14 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from engines.errors import EngineError
-from engines.processes import LOOPBACK, wait_until
+from engines.processes import wait_until
+from pipelines.errors import RunError
+from pipelines.ports import LOOPBACK
+from pipelines.streaming import flink_jobs
+from pipelines.streaming.flink_jobs import GONE
 
-_TIMEOUT_S = 10
 _SAVEPOINT_S = 120
 _CANCEL_S = 60
-_ENDED = ("CANCELED", "FAILED", "FINISHED")
 
 
 @dataclass(frozen=True)
@@ -41,21 +42,10 @@ class FlinkRest:
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
         """The answer to a request; `EngineError` when Flink refuses it, `OSError` when it cannot answer yet."""
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_TIMEOUT_S)
         try:
-            data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            text = answer.read().decode("utf-8", "replace")
-        except http.client.HTTPException as error:
-            raise ConnectionError(f"Flink at port {self.port} answers {path} with nonsense: {error!r}") from error
-        finally:
-            connection.close()
-        if answer.status == http.client.SERVICE_UNAVAILABLE:
-            raise ConnectionError(f"Flink at port {self.port} is not ready: {text[:500]}")
-        if answer.status >= 400:
-            raise EngineError(f"Flink answers {method} {path} with {answer.status}: {text[:500]}")
-        return json.loads(text) if text else None
+            return flink_jobs.ask(f"{LOOPBACK}:{self.port}", path, method, body)
+        except RunError as error:
+            raise EngineError(f"Flink at port {self.port}: {error}") from error
 
     def slots(self) -> int:
         """How many slots there are, free or not."""
@@ -79,14 +69,14 @@ class FlinkRest:
 
     def cancel(self, job_id: str) -> None:
         """Cancels a job, and returns when it has ended; one that has ended stays as it is."""
-        if self.job(job_id)["state"] not in _ENDED:
+        if self.job(job_id)["state"] not in GONE:
             self.ask(f"/jobs/{job_id}?mode=cancel", "PATCH")
-        wait_until(f"the end of job {job_id}", lambda: self.job(job_id)["state"] in _ENDED, _CANCEL_S)
+        wait_until(f"the end of job {job_id}", lambda: self.job(job_id)["state"] in GONE, _CANCEL_S)
 
     def cancel_all(self) -> None:
         """Cancels every job: those left over hold slots."""
         for job in self.jobs():
-            if job["state"] not in _ENDED:
+            if job["state"] not in GONE:
                 self.cancel(job["jid"])
 
     def restored(self, job_id: str) -> dict[str, Any] | None:

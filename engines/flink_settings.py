@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines.processes import LOOPBACK, free_port
 from engines.programs import java
+from pipelines.ports import LOOPBACK, free_port
 
 
 @dataclass(frozen=True)

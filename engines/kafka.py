@@ -8,8 +8,9 @@ from types import TracebackType
 
 from engines.errors import EngineError
 from engines.fetch import require
-from engines.processes import LOOPBACK, Process, answers, free_port, start, wait_until
+from engines.processes import Process, start, wait_until
 from engines.programs import java
+from pipelines.ports import LOOPBACK, answers, free_port
 
 _START_S = 120
 _TOPIC_S = 30.0

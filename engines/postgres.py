@@ -10,8 +10,9 @@ from pathlib import Path
 from types import TracebackType
 
 from engines.errors import EngineError
-from engines.processes import LOOPBACK, Process, answers, as_user, free_port, start, wait_until
+from engines.processes import Process, as_user, start, wait_until
 from engines.programs import postgres_folder
+from pipelines.ports import LOOPBACK, answers, free_port
 
 _START_S = 60
 _USER = "crowdbeam"

@@ -4,7 +4,8 @@ from pathlib import Path
 from types import TracebackType
 
 from engines.fetch import require
-from engines.processes import LOOPBACK, Process, answers, free_port, start, wait_until
+from engines.processes import Process, start, wait_until
+from pipelines.ports import LOOPBACK, answers, free_port
 from pipelines.streaming.runner_flags import prism_options, with_streaming_flags
 
 _START_S = 60

@@ -1,9 +1,7 @@
 """Processes: what an engine is made of; started in a group of their own, watched, stopped by their id."""
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,11 +14,7 @@ from typing import TypeVar
 
 from engines.errors import EngineError
 
-LOOPBACK = "127.0.0.1"
 T = TypeVar("T")
-# Below the ports that the system gives to outgoing connections: a client that knocks at the port of an engine that is
-# down would otherwise, once in a while, be given that very port and answer itself.
-_PORTS = range(15_000, 32_000)
 _POLL_S = 0.1
 _LOG_LINES = 12
 _STOP_S = 15.0
@@ -180,23 +174,6 @@ def wait_until(what: str, probe: Callable[[], T | None], seconds: float, process
             tails = "; ".join(_tail(process.log) for process in processes)
             raise EngineError(f"{what} did not come in {seconds:g} s. {tails}")
         time.sleep(_POLL_S)
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    for port in random.SystemRandom().sample(_PORTS, 200):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((LOOPBACK, port))
-            return port
-    raise EngineError(f"There is no free port between {_PORTS.start} and {_PORTS.stop}.")
-
-
-def answers(port: int) -> bool:
-    """Whether something listens at the port."""
-    with suppress(OSError):
-        socket.create_connection((LOOPBACK, port), timeout=1).close()
-        return True
-    return False
 
 
 def members(group: int) -> dict[int, str]:

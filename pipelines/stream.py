@@ -1,6 +1,7 @@
 """The stream: events of a source that never ends in; skills and answers that stay current out."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ class StreamPlan:
         track, skills, answers: the rules of the stages.
         max_events: how many events make a block.
         bootstrap: a folder with an earlier state; empty: none.
+        kinds: of the "source" and of the "sinks", in their order: a state can be gone on from only with the same.
         job: sets this submission apart from others in one worker process.
     """
 
@@ -46,6 +48,7 @@ class StreamPlan:
     answers: AnswerRules = field(default_factory=AnswerRules)
     max_events: int = 50_000
     bootstrap: str = ""
+    kinds: Mapping[str, Any] = field(default_factory=dict)
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -58,7 +61,7 @@ def build(pipeline: beam.Pipeline, plan: StreamPlan) -> None:
     """The road: poll, track, keep skills, answer, write. Every state is keyed, and there is no side input."""
     polled = pipeline | "PollSource" >> PollSource(
         plan.source, plan.shards, plan.control, plan.max_events,
-        bootstrap=plan.bootstrap, task_ttl_us=plan.track.task_ttl_us, job=plan.job,
+        bootstrap=plan.bootstrap, task_ttl_us=plan.track.task_ttl_us, kinds=plan.kinds, job=plan.job,
     )  # fmt: skip
     events = polled["events"] | "ByShard" >> _typed(tuple[int, bytes])
     tracked = events | "TrackTasks" >> TrackTasks(plan.track, plan.job)

@@ -148,7 +148,9 @@ def settings_of(args: Namespace, control: str) -> Any:
     from pipelines.streaming.settings import StreamSettings
 
     if not args.source:
-        raise InvalidSettingError("There is no --source; give kafka://HOST:PORT/TOPIC or a folder.")
+        raise InvalidSettingError(
+            "There is no --source; give kafka://HOST:PORT/TOPIC, pubsub://PROJECT/SUBSCRIPTION or a folder."
+        )
     aggregate = aggregate_settings_of(args)
     ahead_us = int(seconds_of(args.max_ahead, "--max-ahead") * 1e6)
     return StreamSettings(

@@ -14,7 +14,7 @@ from pipelines.sinks.interval_files import MANIFESTS
 from pipelines.sinks.targets import sink_of
 from pipelines.sources.storage import is_local
 from pipelines.streaming.control import OWNER, Control, read_json
-from pipelines.streaming.ending import has_ended_on_flink
+from pipelines.streaming.flink_jobs import has_ended_on_flink
 from pipelines.streaming.settings import StreamSettings
 from schemas import TABLES
 
@@ -58,7 +58,7 @@ def claimed(settings: StreamSettings) -> Iterator[None]:
 
 
 def refuse_outlived(control: Control) -> None:
-    """Raises `InvalidSettingError` when the job of a command that was killed may still be at work in the folder.
+    """Raises `InvalidSettingError` when the job of an earlier command may still be at work in the folder.
 
     To be asked while the folder is held: then no command of this machine is.
     """

@@ -21,7 +21,7 @@ from pipelines.locking import Lock, alone_in
 from pipelines.patience import until_done
 from pipelines.run_folder import is_alive
 from pipelines.sources.storage import is_local
-from pipelines.streaming.envelopes import Marker
+from pipelines.streaming.envelopes import Marker, requested
 from pipelines.table_files import write_file
 
 STATUS, DONE, DESCRIPTION, OWNER = "status.json", "done", "stream.json", "owner.json"
@@ -70,8 +70,8 @@ class Control:
         with spared(f"The control folder {self.folder} cannot be read"):
             self._look()
             found = FileSystems.match([self.path(_REQUESTS, "*.json")])[0].metadata_list
-            markers = [read_json(file.path) for file in sorted(found, key=lambda file: file.path)]
-            _REQUESTED[self.folder] = [Marker(**marker) for marker in markers if marker is not None]
+            markers = [_request_in(path) for path in sorted(file.path for file in found)]
+            _REQUESTED[self.folder] = [marker for marker in markers if marker is not None]
         return _REQUESTED.get(self.folder, [])
 
     def owner(self) -> int:
@@ -150,16 +150,40 @@ def held(control: Control) -> AbstractContextManager[None]:
     return alone_in(folder, Lock("--control", DESCRIPTION, in_use, control.owner))
 
 
+@dataclass
+class Tenure:
+    """A process's time in a control folder; `job_may_run`: whether a job was begun in it that may not have ended."""
+
+    job_may_run: bool = False
+
+
 @contextmanager
-def owned(control: Control, outlived: bool, job: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Marks a control folder as this process's while the body runs; is it `outlived`, when killed, by its `job`?"""
+def owned(control: Control, outlived: bool, job: Mapping[str, str] | None = None) -> Iterator[Tenure]:
+    """Marks a control folder as this process's while the body runs; is it `outlived`, when killed, by its `job`?
+
+    The mark stays where a job may run on that outlives its process: another stream would bring it back to life.
+    """
     owner = {"pid": os.getpid(), "host": socket.gethostname(), "outlived": outlived}
     write_json(control.path(OWNER), {**owner, **(job or {})})
+    tenure = Tenure()
     try:
-        yield
+        yield tenure
     finally:
-        with suppress(OSError):
-            FileSystems.delete([control.path(OWNER)])
+        if not (outlived and tenure.job_may_run):
+            with suppress(OSError):
+                FileSystems.delete([control.path(OWNER)])
+
+
+def _request_in(path: str) -> Marker | None:
+    """The request in a file; None when it is gone, or holds none: that is told once."""
+    try:
+        known = read_json(path)
+        return None if known is None else requested(known)
+    except ValueError as error:
+        if path not in _FAILING:
+            _FAILING.add(path)
+            _log.warning("%s holds no request to a stream and is left alone: %s.", path, first_line(error))
+        return None
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:

@@ -1,11 +1,11 @@
-"""The end of a job: why it failed; and ending it, on Flink through Flink itself: Beam's job server only forgets it."""
+"""The end of a job: why it failed; ending it; and what is heard of a runner that is gone."""
 
-import http.client
-import json
 import re
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +13,15 @@ import grpc
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 
+from pipelines.debugging import is_debugging
 from pipelines.errors import RunError
+from pipelines.streaming.flink_jobs import UNANSWERED, cancelled
 
 ENDED = ("DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED")
-_GONE = ("CANCELED", "FAILED", "FINISHED")
-_UNANSWERED = (OSError, http.client.HTTPException, ValueError, KeyError, RunError)
-_TIMEOUT_S = 10.0
 _LAST_WORDS_S = 5.0
+_CANCEL_S = 15.0
+_LAST_ERRORS_S = 1.0
+_WITH_THE_RUNNER = ("run_worker", "read_state", "read_grpc_client_inputs")  # what Beam calls its threads
 _MOST_CHARACTERS = 600
 _ERROR_LINE = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _PRISM_HAS_ENDED = (
@@ -45,12 +47,29 @@ def place_of(beam_args: Sequence[str], name: str) -> dict[str, str]:
     return {"job": name_job(options, name), "flink": _address_of(options)}
 
 
-def has_ended_on_flink(address: str, name: str) -> bool:
-    """Whether the Flink that answers at the address says that it runs no job of that name."""
+@contextmanager
+def quiet_when_gone() -> Iterator[None]:
+    """Has threads say nothing of `grpc.RpcError`: that a runner has ended is told once, in a sentence.
+
+    All other errors of threads are told as ever; with CROWDBEAM_DEBUG these are, too. In the end it waits a moment for
+    those of Beam's threads that the runner's end lets fail.
+    """
+    before, others = threading.excepthook, set(threading.enumerate())
+
+    def told(args: threading.ExceptHookArgs) -> None:
+        if not issubclass(args.exc_type, grpc.RpcError):
+            before(args)
+
+    if not is_debugging():
+        threading.excepthook = told
     try:
-        return not _under_way(address, name)
-    except _UNANSWERED:
-        return False
+        yield
+    finally:
+        until = time.monotonic() + _LAST_ERRORS_S
+        for thread in set(threading.enumerate()) - others:
+            if thread.name.startswith(_WITH_THE_RUNNER):
+                thread.join(max(0.0, until - time.monotonic()))
+        threading.excepthook = before
 
 
 class _Messages(threading.Thread):
@@ -106,57 +125,42 @@ class Job:
         except grpc.RpcError as error:
             raise RunError(_PRISM_HAS_ENDED if self.on_prism else _NO_ANSWER) from error
 
-    def end(self) -> None:
-        """Ends it; what cannot be ended is told, with what to do."""
+    def end(self) -> bool:
+        """Ends it; returns whether it surely has ended. What cannot be ended is told, with what to do."""
+        has_ended = True
         try:
             if self.state() in ENDED:
-                return
+                return True
             self.result.cancel()
         except RunError:
-            pass  # whoever watched the job has told it
+            has_ended = self.on_prism  # whoever watched the job has told it
         except (RuntimeError, NotImplementedError, OSError, ValueError, grpc.RpcError) as error:
+            has_ended = False
             _say(f"the job could not be cancelled: {' '.join(str(error).split())[:300]}")
-        if self.on_flink:
-            _end_on_flink(self.options)
+        return _end_on_flink(self.options) if self.on_flink else has_ended
 
 
-def _end_on_flink(options: PipelineOptions) -> None:
+def _end_on_flink(options: PipelineOptions) -> bool:
+    """Ends the job through Flink itself: Beam's job server only forgets it."""
     name = options.view_as(GoogleCloudOptions).job_name
     address = _address_of(options)
     by_hand = f"end it with `flink cancel`: it is called {name}"
     if not address:
-        _say(f"the job stays in Flink, where it reads nothing; {by_hand}. With --flink_master=HOST:PORT it ends.")
-        return
+        _say(f"the job stays in Flink; {by_hand}. With --flink_master=HOST:PORT it ends.")
+        return False
     try:
-        for job in _under_way(address, name):
-            _ask(address, f"/jobs/{job}?mode=cancel", "PATCH")
-    except _UNANSWERED as error:
+        if cancelled(address, name, _CANCEL_S):
+            return True
+        _say(f"Flink at {address} has not ended the job {name} in {_CANCEL_S:g} s; see there that it does.")
+    except UNANSWERED as error:
         _say(f"Flink at {address} cannot be asked to end the job ({error}); {by_hand}.")
+    return False
 
 
 def _address_of(options: PipelineOptions) -> str:
     """Where Flink answers, or nothing: "[auto]" and "[local]" are no addresses."""
     address = str(options.view_as(FlinkRunnerOptions).flink_master or "").rpartition("//")[2].rstrip("/")
     return address if ":" in address else ""
-
-
-def _under_way(address: str, name: str) -> list[str]:
-    """The ids of Flink's jobs of that name that have not ended."""
-    jobs = _ask(address, "/jobs/overview")["jobs"]
-    return [job["jid"] for job in jobs if job["name"] == name and job["state"] not in _GONE]
-
-
-def _ask(address: str, path: str, method: str = "GET") -> Any:
-    connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_S)
-    try:
-        connection.request(method, path)
-        answer = connection.getresponse()
-        text = answer.read()
-    finally:
-        connection.close()
-    if answer.status >= http.client.BAD_REQUEST:
-        raise RunError(f"it answers with {answer.status}")
-    return json.loads(text) if text else None
 
 
 def _say(sentence: str) -> None:

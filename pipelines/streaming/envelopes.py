@@ -1,6 +1,8 @@
 """Envelopes: what travels between the stages of the stream, as bytes whose first one tells the kind."""
 
+import dataclasses
 import json
+import re
 import struct
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -122,6 +124,25 @@ def pack_marker(marker: Marker) -> bytes:
 def unpack_marker(envelope: bytes) -> Marker:
     """The request of `pack_marker`."""
     return Marker(**json.loads(envelope[1:]))
+
+
+def requested(known: Any) -> Marker:
+    """The request that somebody asked for in a file; fields that are not known are left alone.
+
+    Raises `ValueError` when it is none.
+
+    >>> requested({"kind": "drain", "id": "d", "urgent": True}).id
+    'd'
+    """
+    if not isinstance(known, dict) or known.get("kind") not in (DRAIN, SNAPSHOT):
+        raise ValueError(f"it is neither of kind {DRAIN} nor {SNAPSHOT}")
+    fields = {one.name: known[one.name] for one in dataclasses.fields(Marker) if one.name in known}
+    texts, numbers = [fields.pop(name, "") for name in ("kind", "id", "folder")], fields.values()
+    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+        raise ValueError("its fields are not of their types")
+    if not re.fullmatch(r"[\w-]+", texts[1]):
+        raise ValueError("it has no id of letters, digits and dashes")
+    return Marker(*texts, **fields)
 
 
 def join(parts: Iterable[bytes]) -> bytes:

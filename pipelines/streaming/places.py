@@ -3,7 +3,9 @@
 import fnmatch
 import os
 import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath
+from typing import Any
 from urllib.parse import unquote
 
 from pipelines.addresses import FILE_SCHEMES
@@ -46,6 +48,23 @@ def is_same(one: str, other: str) -> bool:
     (True, False, False)
     """
     return _is_folder(one) and _is_folder(other) and _real(one) == _real(other)
+
+
+def kind_of(address: str) -> str:
+    """What sort of place an address names.
+
+    >>> kind_of("kafka://h:1/p"), kind_of("postgresql://me@h/crowd"), kind_of("out"), kind_of("gs://bucket/out")
+    ('kafka', 'postgres', 'folder', 'folder')
+    """
+    return "folder" if _is_folder(address) else _scheme(address).replace("postgresql", "postgres")
+
+
+def kinds_of(source: str, sinks: Sequence[str]) -> dict[str, Any]:
+    """Of what sort the source and the sinks are, in their order: a stream's state can be gone on from only with these.
+
+    Their places may change: a broker may get another name.
+    """
+    return {"source": kind_of(source), "sinks": [kind_of(sink) for sink in sinks]}
 
 
 def shown(address: str) -> str:

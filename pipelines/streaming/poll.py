@@ -8,7 +8,7 @@ interruptions leaves some kilobytes in every later checkpoint; this leaves nothi
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,7 @@ class PollSource(beam.PTransform):
         bootstrap: a folder with an earlier state, to begin with; empty: none.
         task_ttl_us: how long after its last label a task closes; 0: never. If it does, later steps must know where each
             event stood, to reject it, and how far each reader is, also one that gets nothing.
+        kinds: of the source and of the sinks, which cannot change either.
         job: sets this submission apart from others in one worker process.
     """
 
@@ -65,6 +66,7 @@ class PollSource(beam.PTransform):
     wait_s: float = 0.6
     bootstrap: str = ""
     task_ttl_us: int = 0
+    kinds: Mapping[str, Any] = field(default_factory=dict)
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def expand(self, begin: beam.pvalue.PBegin) -> Any:
@@ -135,12 +137,14 @@ class _PollFn(beam.DoFn):
     SHAPE = ReadModifyWriteStateSpec("shape", coders.BytesCoder())
     SENT = ReadModifyWriteStateSpec("sent", coders.BytesCoder())
     TOLD = ReadModifyWriteStateSpec("told", coders.BytesCoder())  # missing in states of earlier versions
+    ENDING = ReadModifyWriteStateSpec("ending", coders.BytesCoder())  # the same; the job that was asked to end
     TIMER = TimerSpec("poll", TimeDomain.REAL_TIME)
 
     def __init__(self, how: PollSource) -> None:
         self._source, self._shards, self._control, self._job = how.source, how.shards, how.control, how.job
         self._max_events, self._bootstrap = how.max_events, how.bootstrap
         self._wait_s = how.wait_s / how.source.n_readers
+        self._shape = {"readers": how.source.n_readers, "shards": how.shards, **how.kinds}
         self._closing = how.task_ttl_us > 0
         self._clock_every_s = min(max(how.task_ttl_us / 1e6 / SWEEPS, _CLOCK_LEAST_S), _CLOCK_MOST_S)
         self._events = Metrics.counter("crowdbeam", "events")
@@ -164,6 +168,7 @@ class _PollFn(beam.DoFn):
         shape: Any = beam.DoFn.StateParam(SHAPE),
         sent: Any = beam.DoFn.StateParam(SENT),
         told: Any = beam.DoFn.StateParam(TOLD),
+        ending: Any = beam.DoFn.StateParam(ENDING),
         timer: Any = beam.DoFn.TimerParam(TIMER),
     ) -> Iterator[Any]:
         now = time.time()
@@ -178,7 +183,7 @@ class _PollFn(beam.DoFn):
             yield from post.to_all(pack_marker(Marker(BOOTSTRAP, BOOTSTRAP, self._bootstrap, number)))
         requests = self._desk.requests(now)
         fresh = [marker for marker in requests if marker.id not in known]
-        if any(marker.kind == DRAIN for marker in requests):
+        if self._is_ending(requests, ending):
             set_timer(timer, now + self._wait_s, now)
         else:
             at = position.read() or b""
@@ -194,17 +199,30 @@ class _PollFn(beam.DoFn):
         if post.is_used:
             sent.write(json.dumps(post.sent).encode())
 
+    def _is_ending(self, requests: Sequence[Marker], ending: Any) -> bool:
+        """Whether this job was asked to end, ever: the next stream takes the request away, and this one reads no more.
+
+        A job that goes on from its savepoint is another one.
+        """
+        ours = self._job.encode()
+        if any(marker.kind == DRAIN for marker in requests) and ending.read() != ours:
+            ending.write(ours)
+        return bool(ending.read() == ours)
+
     def _check(self, shape: Any) -> None:
-        """Refuses to go on from a state that was shared out in another way: it would be read wrong, unnoticed."""
-        ours = {"readers": self._source.n_readers, "shards": self._shards}
-        before = json.loads(shape.read() or b"null")
-        if before is None:
-            shape.write(json.dumps(ours).encode())
-        elif before != ours:
+        """Refuses to go on from a state of another shape: it would be read wrong, or the end would wait in vain.
+
+        States of earlier versions do not tell the kinds of source and sinks.
+        """
+        before = json.loads(shape.read() or b"{}")
+        ours = {name: value for name, value in self._shape.items() if name in before}
+        if ours != before:
             raise RunError(
-                f"The stream was begun with --readers {before['readers']} and --shards {before['shards']}, and goes on "
-                f"with --readers {ours['readers']} and --shards {ours['shards']}; they cannot change in its life."
+                f"The stream was begun with {_told(before)}, and goes on with {_told(ours)}; "
+                "they cannot change in its life."
             )
+        if before != self._shape:
+            shape.write(json.dumps(self._shape).encode())
 
     def _out(self, post: "_Post", polled: Polled, told: Any, now: float) -> Iterator[Any]:
         tag, number = beam.pvalue.TaggedOutput, post.reader
@@ -243,6 +261,12 @@ class _PollFn(beam.DoFn):
                 Metrics.counter("crowdbeam", name.replace("events_rejected.", "rejects.")).inc(n)
         for partition, lag in polled.lag.items():
             Metrics.gauge("crowdbeam", f"lag.{partition}").set(lag)
+
+
+def _told(shape: Mapping[str, Any]) -> str:
+    """The shape of a state, in words."""
+    kinds = f", a source of {shape['source']} and sinks of {', '.join(shape['sinks'])}" if "source" in shape else ""
+    return f"--readers {shape['readers']} and --shards {shape['shards']}{kinds}"
 
 
 def _together(blocks: Sequence[LabelBlock]) -> Sequence[LabelBlock]:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from apache_beam.version import __version__ as beam_version
 
 from pipelines.debugging import is_debugging
 from pipelines.errors import InvalidSettingError, RunError
+from pipelines.ports import LOOPBACK, answers, free_port
 from pipelines.streaming.runner_flags import prism_options, runs_on_prism
 
 _START_S, _STEP_S = 30.0, 0.05
@@ -80,7 +80,7 @@ def prism_server(beam_args: Sequence[str], program: str) -> Iterator[list[str]]:
     if not program:
         yield args
         return
-    port = _free_port()
+    port = free_port()
     ends_with_us = [sys.executable, "-S", "-E", str(Path(__file__).with_name("with_parent.py")), str(os.getpid())]
     log = None if is_debugging() else subprocess.DEVNULL  # None: it goes to the terminal
     server = subprocess.Popen(  # noqa: S603 - the user names the program
@@ -92,26 +92,18 @@ def prism_server(beam_args: Sequence[str], program: str) -> Iterator[list[str]]:
     )
     try:
         _wait(server, port)
-        yield [arg for arg in args if not arg.startswith("--prism_location=")] + [f"--job_endpoint=127.0.0.1:{port}"]
+        yield [arg for arg in args if not arg.startswith("--prism_location=")] + [f"--job_endpoint={LOOPBACK}:{port}"]
     finally:
         server.kill()
         server.wait()
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def _wait(server: "subprocess.Popen[bytes]", port: int) -> None:
     until = time.monotonic() + _START_S
-    while not _answers(port):
-        if server.poll() is not None or time.monotonic() > until:
+    while True:
+        somebody_answers = answers(port)
+        if server.poll() is not None or time.monotonic() > until:  # then whoever answers is somebody else
             raise RunError("Prism did not start; see that --prism_location is a Prism for this machine.")
+        if somebody_answers:
+            return
         time.sleep(_STEP_S)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0

@@ -14,10 +14,10 @@ from stream_runs import SCORE, StreamRun, assert_equal_answers, batch_of, produc
 from pipelines.run_tables import read_table
 from pipelines.streaming import snapshot
 from pipelines.streaming.control import Control
+from pipelines.streaming.flink_jobs import GONE
 from pipelines.worker_tables import edge_tables
 
 RATE = 4000.0
-_ENDED = ("CANCELED", "FAILED", "FINISHED")
 
 
 @dataclass
@@ -204,7 +204,7 @@ def running_job(flink, seconds=60.0):
     """The id of the job that runs, once all of it does."""
     until = time.monotonic() + seconds
     while True:
-        jobs = [job["jid"] for job in flink.rest.jobs() if job["state"] not in _ENDED]
+        jobs = [job["jid"] for job in flink.rest.jobs() if job["state"] not in GONE]
         if jobs and flink.rest.is_running(jobs[0]):
             return jobs[0]
         assert time.monotonic() < until, flink.rest.jobs()

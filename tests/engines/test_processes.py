@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from engines.errors import EngineError
-from engines.processes import answers, free_port, members, running, start, stop_by_pid_files, wait_until
+from engines.processes import members, running, start, stop_by_pid_files, wait_until
 
 ROOT = Path(__file__).parents[2]
 # A process with a child, as the pool of Python workers is one.
@@ -51,12 +50,14 @@ def test_a_process_that_does_not_want_to_end_is_killed(tmp_path):
     assert wait_until("the end", lambda: gone(process.pid), 20)
 
 
-def starter(folder, guarded):
-    """A Python process that starts the parent and then waits."""
+def starter(folder, guarded, also=""):
+    """A Python process that starts the parent, and `also` a guarded one, and then waits."""
     code = f"""
 import pathlib, time
 from engines.processes import start
 start("parent", {PARENT!r}, pathlib.Path({str(folder)!r}), guarded={guarded})
+if {also!r}:
+    start({also!r}, {PARENT!r}, pathlib.Path({str(folder)!r}))
 print("started", flush=True)
 time.sleep(600)
 """
@@ -75,10 +76,10 @@ def test_nothing_outlives_a_test_process_that_is_killed(tmp_path, number):
 
 
 def test_what_is_not_guarded_lives_on_and_is_stopped_by_its_pid_file(tmp_path):
-    with starter(tmp_path, guarded=False) as process:
-        pid = int((tmp_path / "parent.pid").read_text().split()[0])
+    with starter(tmp_path, guarded=False, also="twin") as process:
+        pid, twin = (int((tmp_path / f"{name}.pid").read_text().split()[0]) for name in ("parent", "twin"))
         process.kill()
-    time.sleep(0.5)
+    assert wait_until("the end of what is guarded", lambda: gone(twin), 20)
     assert members(pid)
     assert running(tmp_path) == ["parent"]
     assert stop_by_pid_files(tmp_path) == ["parent"]
@@ -103,10 +104,3 @@ def test_a_process_that_ends_too_early_is_told_with_its_last_words(tmp_path):
 def test_waiting_ends(tmp_path):
     with pytest.raises(EngineError, match=r"a wonder did not come in 0\.2 s"):
         wait_until("a wonder", lambda: None, 0.2)
-
-
-def test_a_free_port_is_free_and_not_one_of_outgoing_connections():
-    port = free_port()
-    assert not answers(port)
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert port < first

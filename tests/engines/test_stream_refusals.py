@@ -6,7 +6,7 @@ import pytest
 from fault_runs import Load, Scene, assert_exact, wait_for
 from stream_runs import COMMAND, make_events, topic_rows
 
-from engines.processes import free_port
+from pipelines.ports import free_port
 
 N_EVENTS = 20_000
 BROKEN = {

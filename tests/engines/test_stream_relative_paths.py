@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from stream_runs import COMMAND
+from stream_runs import COMMAND, StreamRun
 
 import engines
-from engines.processes import answers, free_port, start, wait_until
+from engines.processes import start, wait_until
+from pipelines.ports import answers, free_port
 from pipelines.run_tables import read_table
 from pipelines.sinks.interval_files import read_intervals
-from pipelines.streaming.control import Control
 
 ROWS = [f"t{task},w{(task + place) % 7},{'ab'[task % 2]}" for task in range(50) for place in range(3)]
 START_S = 60
@@ -42,21 +42,13 @@ def test_a_stream_and_its_snapshot_are_where_relative_paths_lead_from_the_comman
         return subprocess.run([COMMAND, *words], cwd=here, check=True, capture_output=True, text=True, timeout=200)
 
     command("aggregate", "labels", "--output", "run")
-    words = ["--source", "more", "--bootstrap", "run", "--sink", "out", "--rejects", "bad", "--control", "control"]
+    words = ["--source", "more", "--bootstrap", "run", "--sink", "out", "--rejects", "bad"]
     workers = ["--environment_type=EXTERNAL", f"--environment_config={pool}"]
-    given = [COMMAND, "stream", *words, *prism.beam_args(streaming=True), *workers]
-    stream = subprocess.Popen(given, cwd=here, stderr=subprocess.PIPE, text=True)
-    control = Control(str(here / "control"))
-    try:
-        while (control.status() or {}).get("events", 0) < len(ROWS) + 1:
-            assert stream.poll() is None, stream.stderr.read()
+    with StreamRun([*words, *prism.beam_args(streaming=True), *workers], Path("control"), cwd=here) as run:
+        run.wait(lambda status: status["events"] >= len(ROWS) + 1, "all events")
         command("stream", "snapshot", "--control", "control", "--output", "snapshot")
         command("stream", "stop", "--control", "control")
-        _, said = stream.communicate(timeout=200)
-    finally:
-        stream.kill()
-        stream.communicate()
-    assert stream.returncode == 0, said
+        assert run.process.wait(200) == 0, run.errors.read_text("utf-8")
     assert len(read_table(str(here / "snapshot"), "scores")) == 51
     assert len(read_intervals(str(here / "out"), "scores")) == 51
     assert len(read_intervals(str(here / "bad"), "rejects")) == 1

@@ -2,7 +2,7 @@
 
 import time
 
-from fault_runs import Load, Scene, Watched, assert_exact
+from fault_runs import Load, Scene, Watched, assert_exact, wait_for
 from stream_runs import StreamRun, make_events, produce
 
 from pipelines.sinks.interval_files import read_intervals
@@ -51,8 +51,8 @@ def test_a_folder_sink_and_the_control_folder_may_be_away_for_a_while(prism, tmp
         sink.rename(tmp_path / "sink-away")
         control.rename(tmp_path / "control-away")
         add_labels(source, "b")
-        while len(read_intervals(str(logs), "scores")) < 100:
-            assert run.process.poll() is None
+        wait_for("the other sink's rows", lambda: len(read_intervals(str(logs), "scores")) == 100)
+        assert run.process.poll() is None
         assert not sink.exists()
         assert not control.exists()
         (tmp_path / "control-away").rename(control)

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engines.processes import free_port
 from examples.stream_demo.crowd import write_script
 from examples.stream_demo.feed import Feeder
+from pipelines.ports import free_port
 
 MORE_THAN_A_PRODUCER_HOLDS = 110_000
 

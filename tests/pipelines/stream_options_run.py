@@ -11,8 +11,8 @@ from pipelines.arguments import parse_arguments
 from pipelines.blocks import LabelBlock
 from pipelines.commands.stream import build_parser, settings_of
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.planning import plan_of
 from pipelines.streaming.state_files import read_frame, state_path
-from pipelines.streaming.supervise import plan_of
 from pipelines.tables import from_bytes
 
 ROWS = crowd_rows()
@@ -101,3 +101,32 @@ class OptionRun:
         found = Ledger()
         found.add(self.stream.keeper.ledger.to_bytes())
         return found
+
+
+@dataclass
+class OptionRuns:
+    """Runs on the events in `folder`; those with the same words are done once."""
+
+    folder: object
+    places: object
+    done: dict = field(default_factory=dict)
+
+    def __call__(self, source, words):
+        if (source, words) not in self.done:
+            place = self.places.mktemp("run")
+            start = ("--source", self.folder / source, "--sink", place / "sink")
+            told = [str(word).replace("{}", str(self.folder)) for word in words]
+            self.done[source, words] = OptionRun((*start, *told), place / "control")
+        return self.done[source, words]
+
+    def both(self, source, without, given):
+        """The run without and the one with; they read the same, unless two sources are given."""
+        sources = source if isinstance(source, tuple) else (source, source)
+        return [self(one, words) for one, words in zip(sources, (without, given), strict=True)]
+
+
+def answers(run, *names):
+    """What a run says of its tasks."""
+    return {
+        task: [row[name] for name in names or ("label", "probability", "status")] for task, row in run.scores.items()
+    }

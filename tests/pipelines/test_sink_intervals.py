@@ -64,13 +64,13 @@ class Timer:
 class Writer:
     """The writer's DoFn, called as Beam calls it."""
 
-    def __init__(self, folder, kind="parquet", state=None, patience_s=60.0):
+    def __init__(self, folder, kind="parquet", state=None, patience_s=60.0, every_s=60.0):
         self.now = 1000.0
         self.state = state or State()
         self.end = Timer(State())
         self.fn = _WriteIntervalsFn(
             IntervalFolder(str(folder)),
-            WriteIntervals(str(folder), 60.0, kind, lambda: self.now, patience_s),
+            WriteIntervals(str(folder), every_s, kind, lambda: self.now, patience_s),
         )
 
     def take(self, name, data=b""):

@@ -12,8 +12,8 @@ from pipelines.inputs import InputPlan
 from pipelines.settings import AggregateSettings, BatchSettings
 from pipelines.sinks.kafka import KafkaTarget
 from pipelines.sinks.write import WriteRows
+from pipelines.streaming.planning import plan_of
 from pipelines.streaming.settings import StreamSettings
-from pipelines.streaming.supervise import plan_of
 
 GOLDEN = Path(__file__).parent / "step_names"
 

@@ -13,7 +13,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "There is no --source; give kafka://HOST:PORT/TOPIC or a folder."),
+        ((), "There is no --source; give kafka://HOST:PORT/TOPIC, pubsub://PROJECT/SUBSCRIPTION or a folder."),
         (("--source", "{}/labels"), "There is no --sink; give a folder, kafka://HOST:PORT/PREFIX or postgres://..."),
         (("--source", "{}/nowhere", "--sink", "s"), "There is no folder"),
         (("--source", "kafak://a:1/t", "--sink", "s"), "--source begins with kafak://, which is not known."),

@@ -1,25 +1,26 @@
 """Every option of `crowdbeam stream` changes what comes out: the same events, without the option and with it.
 
-The cases here run in this process, by the functions of the stages. Those of snapshots, of Kafka's options and of what
-only a whole stream shows are in `test_stream_options_whole.py`.
+The cases here run in this process, by the functions of the stages. Those of the model are in
+`test_stream_options_model.py`, those of snapshots, of Kafka's options and of what only a whole stream shows in
+`test_stream_options_whole.py`.
 """
-
-from collections import Counter
 
 import numpy as np
 import pytest
 from kafka_events import message
-from stream_options_run import NOW_US, ROWS, OptionRun, option_folders, settings_for
+from sink_rows import score
+from stream_options_run import NOW_US, ROWS, OptionRuns, answers, option_folders, settings_for
+from test_sink_intervals import Writer, read
+from test_stream_options_model import OF_MODEL
 from test_stream_options_whole import OF_SNAPSHOTS, ON_KAFKA, ON_PRISM
 
 from pipelines.arguments import option_table
 from pipelines.commands.stream import build_parser
-from pipelines.errors import InvalidSettingError
 from pipelines.records import Origin
 from pipelines.sources.messages import parse_messages
 from pipelines.sources.source_addresses import source_of
+from pipelines.streaming.planning import plan_of
 from pipelines.streaming.skill_keeping import SkillKeeper
-from pipelines.streaming.supervise import plan_of
 
 OPTIONS = option_table(build_parser()).keys() - {"-h", "--help"}
 CASES, PLANS = {}, {}
@@ -52,18 +53,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run_once(folder, tmp_path_factory):
-    """Runs with the same words are done once."""
-    done = {}
-
-    def run(source, words):
-        if (source, words) not in done:
-            place = tmp_path_factory.mktemp("run")
-            start = ("--source", folder / source, "--sink", place / "sink")
-            told = [str(word).replace("{}", str(folder)) for word in words]
-            done[source, words] = OptionRun((*start, *told), place / "control")
-        return done[source, words]
-
-    return run
+    return OptionRuns(folder, tmp_path_factory)
 
 
 @case("--source", given=(), source=("labels", "others"))
@@ -170,115 +160,6 @@ def _(without, given):
     assert answers(given) == answers(without)
 
 
-@case("--classes", given=("--classes", "c0,c1"))
-def _(without, given):
-    strangers = sum(label == "c2" for _, _, label in ROWS)
-    assert without.rejects == []
-    assert Counter(row["reason"] for row in given.rejects) == {"label-not-in-classes": strangers}
-
-
-@case(
-    "--class-prior",
-    given=("--classes", "c0,c1,c2", "--class-prior", "c0=.01,c1=.01,c2=.98"),
-    without=("--classes", "c0,c1,c2"),
-)
-def _(without, given):
-    before, after = (Counter(row["label"] for row in run.scores.values()) for run in (without, given))
-    assert after["c2"] > before["c2"]
-
-
-@case("--prior-skills", given=("--prior-skills", "{}/prior.csv"))
-def _(without, given):
-    assert given.skills["w0"] < without.skills["w0"]
-
-
-@case(
-    "--prior-strength",
-    given=("--prior-skills", "{}/prior.csv", "--prior-strength", "1000"),
-    without=("--prior-skills", "{}/prior.csv"),
-)
-def _(without, given):
-    assert abs(given.skills["w0"] + 0.5) < 0.05 < abs(without.skills["w0"] + 0.5)
-
-
-@case("--probabilities", given=("--probabilities",))
-def _(without, given):
-    assert all(row["probabilities"] is None for row in without.scores.values())
-    for row in given.scores.values():
-        assert sum(row["probabilities"].values()) == pytest.approx(1)
-
-
-@case("--confidence", given=("--confidence", "0.5"))
-def _(without, given):
-    wide, narrow = (run.stream.skills for run in (without, given))
-    for worker, row in narrow.items():
-        assert row["skill_high"] - row["skill_low"] < wide[worker]["skill_high"] - wide[worker]["skill_low"]
-
-
-@case("--min-labels", given=("--min-labels", "4"))
-def _(without, given):
-    assert "too-few-labels" not in {row["status"] for row in without.scores.values()}
-    assert {row["status"] for row in given.scores.values()} == {"too-few-labels"}
-
-
-@case("--weights", given=("--weights", "binary"))
-def _(without, given):
-    assert differ_in_skills(without, given)
-
-
-@case("--saturation", given=("--weights", "saturating", "--saturation", "0.5"), without=("--weights", "saturating"))
-def _(without, given):
-    assert differ_in_skills(without, given)
-
-
-@case("--multiclass", given=("--multiclass", "one-vs-rest"))
-def _(without, given):
-    assert given.skills == without.skills
-    assert answers(given, "margin") != answers(without, "margin")
-
-
-@case("--solver", given=("--solver", "paper"))
-def _(without, given):
-    assert fit(given)["rounds"] != fit(without)["rounds"]
-    assert not differ_in_skills(without, given, by=1e-4)
-
-
-@case("--start", given=("--start", "spectral"), without=("--start", "half"))
-def _(without, given):
-    assert (fit(without)["start"], fit(given)["start"]) == ("half", "spectral")
-
-
-@case(
-    "--seed",
-    given=("--solver", "paper", "--start", "random", "--seed", "1"),
-    without=("--solver", "paper", "--start", "random"),
-)
-def _(without, given):
-    assert fit(given)["rounds"] != fit(without)["rounds"]
-
-
-def answers(run, *names):
-    return {
-        task: [row[name] for name in names or ("label", "probability", "status")] for task, row in run.scores.items()
-    }
-
-
-def fit(run):
-    return run.stream.solution.solved.account()
-
-
-def differ_in_skills(without, given, by=1e-3):
-    return max(abs(without.skills[worker] - given.skills[worker]) for worker in given.skills) > by
-
-
-@plan_case("--model")
-def _(folder, tmp_path):
-    words = ("--source", folder / "labels", "--sink", tmp_path / "sink", "--model")
-    assert settings_for((*words, "one-coin"), tmp_path).aggregate.model == "one-coin"
-    with pytest.raises(InvalidSettingError, match="--model is 'two-coin'; it takes one-coin"):
-        settings_for((*words, "two-coin"), tmp_path)
-
-
 @plan_case("--message-format")
 def _(folder, tmp_path):
     found = []
@@ -292,19 +173,21 @@ def _(folder, tmp_path):
 
 @plan_case("--file-every")
 def _(folder, tmp_path):
-    words = ("--source", folder / "labels", "--sink", tmp_path / "sink", "--rejects", tmp_path / "rejects")
-    for text, seconds in ((), 60.0), (("--file-every", "5m"), 300.0):
-        plan = plan_of(settings_for((*words, *text), tmp_path / "control"))
-        assert [sink.every_s for _, sink in (*plan.sinks, plan.rejects)] == [seconds, seconds]
+    for place, text, seconds in ("often", (), 60.0), ("rarely", ("--file-every", "5m"), 300.0):
+        sinks = ("--sink", tmp_path / place / "sink", "--rejects", tmp_path / place / "rejects")
+        plan = plan_of(settings_for(("--source", folder / "labels", *sinks, *text), tmp_path / "control"))
+        for _, sink in (*plan.sinks, plan.rejects):
+            writer = Writer(sink.folder, every_s=sink.every_s)
+            writer.scores(score("a"))
+            began = writer.now
+            writer.pass_interval()
+            assert (writer.now - began, [row["task"] for row in read(sink.folder)]) == (seconds, ["a"])
 
 
 @pytest.mark.parametrize("option", sorted(CASES))
 def test_option_changes_what_the_stream_says(option, run_once):
     given, without, source, check = CASES[option]
-    if isinstance(source, tuple):
-        check(*(run_once(one, words) for one, words in zip(source, (without, given), strict=True)))
-    else:
-        check(run_once(source, without), run_once(source, given))
+    check(*run_once.both(source, without, given))
 
 
 @pytest.mark.parametrize("option", sorted(PLANS))
@@ -314,9 +197,9 @@ def test_option_changes_the_plan(option, folder, tmp_path):
 
 @pytest.mark.parametrize("option", sorted(OPTIONS))
 def test_every_option_has_a_case(option):
-    known = {*CASES, *PLANS, *OF_SNAPSHOTS, *ON_KAFKA, *ON_PRISM}
+    known = {*CASES, *PLANS, *OF_MODEL, *OF_SNAPSHOTS, *ON_KAFKA, *ON_PRISM}
     assert option in known, f"{option} has no case here: add one that shows what it changes"
 
 
 def test_cases_are_of_options_that_exist():
-    assert {*CASES, *PLANS, *OF_SNAPSHOTS, *ON_KAFKA, *ON_PRISM} <= OPTIONS
+    assert {*CASES, *PLANS, *OF_MODEL, *OF_SNAPSHOTS, *ON_KAFKA, *ON_PRISM} <= OPTIONS

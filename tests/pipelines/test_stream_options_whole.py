@@ -1,17 +1,14 @@
 """Options of `crowdbeam stream` that only a snapshot, a broker or a whole stream shows."""
 
 import json
-import subprocess
-import sys
 import threading
-import time
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from command_line import run_command
 from kafka_events import message, new_topic, produce
 from stream_options_run import ROWS, OptionRun, option_folders, settings_for
+from stream_runs import StreamRun
 
 from pipelines.blocks import LabelBlock
 from pipelines.errors import InputError, InvalidSettingError
@@ -162,19 +159,9 @@ def _(kafka, topic, tmp_path):
         source_of(kafka_settings(kafka, topic, tmp_path, *words)).check()
 
 
-def stream_process(prism, folder, place, *words):
-    command = [str(Path(sys.executable).parent / "crowdbeam"), "stream", "--source", str(folder / "labels")]
-    return subprocess.Popen(
-        [*command, "--sink", str(place / "sink"), *map(str, words), *prism.beam_args(streaming=True)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 @pytest.fixture(scope="module")
 def whole_runs(prism, folder, tmp_path_factory):
-    """Two streams as users start them, until they are told to stop: one tells a person how it went, one a program."""
+    """Streams as users start them, until they are told to stop: one tells a person how it went, one a program."""
     runs = {}
     for name, words in {
         "json": ("--json", "--classes", "c0,c1"),
@@ -183,24 +170,14 @@ def whole_runs(prism, folder, tmp_path_factory):
     }.items():
         place = tmp_path_factory.mktemp(name)
         more = ("--rejects", place / "rejects") if name == "json" else ()
-        process = stream_process(prism, folder, place, *words, *more, "--control", place / "control")
-        settled_enough(process, place / "control")
-        stopped = run_command("stream", "stop", "--control", place / "control", *words[:1])
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        runs[name] = (out, err, place, stopped, process.pid)
+        places = ("--source", folder / "labels", "--sink", place / "sink", *more)
+        with StreamRun([*places, *words, *prism.beam_args(streaming=True)], place / "control") as run:
+            run.wait(lambda status: status["settled"] and status["model_version"], "a settled model")
+            stopped = run_command("stream", "stop", "--control", place / "control", *words[:1])
+            code, err = run.process.wait(120), run.errors.read_text("utf-8")
+            assert code == 0, err
+            runs[name] = (run.output.read_text("utf-8"), err, place, stopped, run.process.pid)
     return runs
-
-
-def settled_enough(process, control):
-    until = time.monotonic() + 120
-    while True:
-        status = Control(str(control)).status() or {}
-        if status.get("settled") and status.get("model_version"):
-            return
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < until, status
-        time.sleep(0.2)
 
 
 @pytest.mark.parametrize("option", ["--sink", "--rejects", "--control", "--json", "--quiet"])
@@ -234,8 +211,9 @@ def _(runs):
 
 @case(ON_PRISM, "--control")
 def _(runs):
-    for _, _, place, *_ in runs.values():
-        assert json.loads((place / "control" / "stream.json").read_text("utf-8"))["control"] == str(place / "control")
+    strangers = sum(label == "c2" for _, _, label in ROWS)
+    told = {name: Control(str(place / "control")).status()["events"] for name, (_, _, place, *_) in runs.items()}
+    assert told == {"plain": len(ROWS), "json": len(ROWS) - strangers, "quiet": len(ROWS) - strangers}
 
 
 @case(ON_PRISM, "--json")

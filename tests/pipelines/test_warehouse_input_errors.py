@@ -12,9 +12,9 @@ import pytest
 from command_line import run_command
 from warehouse_tables import iceberg_catalog, write_duckdb, write_iceberg, write_postgres
 
-from engines.processes import free_port
 from pipelines.errors import InputError
 from pipelines.inputs import find_files
+from pipelines.ports import free_port
 
 ROWS = pa.table({"task": ["a", "b"], "worker": ["u", "v"], "label": ["x", "y"]})
 HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"

@@ -45,7 +45,7 @@ class Polling:
         self.control = Control(str(tmp_path))
         self.how = PollSource(source, shards, self.control, 77, bootstrap=bootstrap, task_ttl_us=ttl_s * 1_000_000)
         self.fn = self.instance()
-        self.cells = {name: Cell() for name in ("position", "handled", "shape", "sent", "told")}
+        self.cells = {name: Cell() for name in ("position", "handled", "shape", "sent", "told", "ending")}
         self.timer = Timer()
         monkeypatch.setattr("pipelines.streaming.poll.time.time", lambda: self.now)
 

@@ -1,15 +1,13 @@
 """A stream's folders hold nothing else."""
 
 import errno
-import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from command_line import run_command
+from flink_stand_in import flink_jobs
 
 from pipelines.errors import InvalidSettingError
 from pipelines.sinks.interval_files import write_interval
@@ -17,6 +15,7 @@ from pipelines.streaming import supervise
 from pipelines.streaming.claims import claimed, refuse_occupied, refuse_outlived
 from pipelines.streaming.control import OWNER, Control, owned, read_json, write_json
 from pipelines.streaming.ending import place_of
+from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.settings import StreamSettings
 
 HOLDER = """
@@ -129,23 +128,8 @@ def owner_that_was_killed(control, job, outlived=True):
 @pytest.fixture
 def flink():
     """Where a Flink answers, and the states of its jobs called crowdbeam-1."""
-    states = []
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            jobs = [{"jid": "1", "name": "crowdbeam-1", "state": state} for state in states]
-            self.wfile.write(json.dumps({"jobs": [*jobs, {"jid": "2", "name": "else", "state": "RUNNING"}]}).encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_port}", states
-    server.shutdown()
-    server.server_close()
+    with flink_jobs() as (address, states, _):
+        yield address, states
 
 
 @pytest.mark.parametrize("job", [{}, {"job": "crowdbeam-1", "flink": ""}, {"job": "crowdbeam-1", "flink": "nowhere:1"}])
@@ -173,6 +157,23 @@ def test_a_job_that_flink_says_has_ended_keeps_no_stream_out(here, flink):
         with pytest.raises(InvalidSettingError, match=r"The job crowdbeam-1 of an earlier stream may still run"):
             refuse_outlived(control)
     for states[:] in (["CANCELED"], ["FINISHED", "FAILED"]):
+        refuse_outlived(control)
+
+
+@pytest.mark.parametrize(("outlived", "ended"), [(True, True), (True, False), (False, False)])
+def test_a_stream_does_not_begin_while_the_job_of_a_command_that_could_not_end_it_may_run(outlived, ended, here):
+    (here / "in").mkdir()
+    (here / "control").mkdir()
+    control = Control("control")
+    with owned(control, outlived, {"job": "crowdbeam-1", "flink": ""}) as tenure:
+        tenure.job_may_run = not ended
+    assert (here / "control" / OWNER).exists() == (outlived and not ended)
+    if outlived and not ended:
+        control.request(Marker(DRAIN, "d"))
+        with pytest.raises(InvalidSettingError, match=r"The job crowdbeam-1 of an earlier stream may still run"):
+            supervise.run(settings(), [], lambda status: None)
+        assert len(control.requests()) == 1, "what keeps the job from reading stays"
+    else:
         refuse_outlived(control)
 
 

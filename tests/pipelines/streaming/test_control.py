@@ -115,6 +115,35 @@ def test_a_status_that_cannot_be_read_is_told_and_harms_nobody(there, when_told)
     assert ["Is a directory" in line for line in when_told[0]] == [True, True]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"{torn",
+        b"\xff",
+        b"[1]",
+        b'{"kind": "dance", "id": "d"}',
+        b'{"kind": "drain"}',
+        b'{"kind": "drain", "id": "../d"}',
+        b'{"kind": "drain", "id": "d", "sender": "me"}',
+        b'{"kind": ["drain"], "id": "d"}',
+    ],
+)
+def test_what_is_no_request_is_told_once_and_left_alone(odd, there, when_told):
+    marker = Marker(DRAIN, "good")
+    there.request(marker)
+    with open(there.path("requests", "a.json"), "wb") as file:
+        file.write(odd)
+    assert [there.requests() for _ in range(2)] == [[marker], [marker]]
+    (told,) = when_told[0]
+    assert "a.json holds no request to a stream and is left alone" in told
+
+
+def test_a_request_may_have_fields_that_are_not_known(there, when_told):
+    write_json(there.path("requests", "a.json"), {"kind": SNAPSHOT, "id": "s", "folder": "run", "by": "me"})
+    assert there.requests() == [Marker(SNAPSHOT, "s", "run")]
+    assert not when_told[0]
+
+
 def test_a_description_that_cannot_be_read_is_told_with_the_cause(there):
     os.mkdir(there.path(DESCRIPTION))
     with pytest.raises(InputError, match=r"--control .*control cannot be read: .*Is a directory"):

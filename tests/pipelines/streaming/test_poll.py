@@ -23,11 +23,12 @@ from pipelines.streaming.envelopes import (
     unpack_clock,
     unpack_marker,
 )
+from pipelines.streaming.places import kinds_of
 from pipelines.streaming.poll import PollSource, _PollFn
 
 
-def polling(readers, shards):
-    return _PollFn(PollSource(SimpleNamespace(n_readers=readers), shards, Control("none")))
+def polling(readers, shards, kinds=()):
+    return _PollFn(PollSource(SimpleNamespace(n_readers=readers), shards, Control("none"), kinds=dict(kinds)))
 
 
 @pytest.mark.parametrize(("readers", "shards"), [(3, 8), (2, 4)])
@@ -37,6 +38,35 @@ def test_readers_and_shards_cannot_change_while_a_stream_lives(readers, shards):
     polling(2, 8)._check(shape)
     with pytest.raises(RunError, match=f"--readers 2 and --shards 8, and goes on with --readers {readers}"):
         polling(readers, shards)._check(shape)
+
+
+ON_KAFKA = kinds_of("kafka://h:1/labels", ["kafka://h:1/crowd", "out"])
+
+
+@pytest.mark.parametrize(
+    ("source", "sinks", "told"),
+    [
+        ("labels", ["kafka://h:1/crowd", "out"], "a source of folder and sinks of kafka, folder;"),
+        ("kafka://h:1/labels", ["kafka://h:1/crowd"], "a source of kafka and sinks of kafka;"),
+        ("kafka://h:1/labels", ["kafka://h:1/crowd", "out", "logs"], "sinks of kafka, folder, folder;"),
+        ("kafka://h:1/labels", ["out", "postgres://me@h/crowd"], "sinks of folder, postgres;"),
+    ],
+)
+def test_kinds_of_source_and_sinks_cannot_change_while_a_stream_lives(source, sinks, told):
+    shape = Cell()
+    polling(2, 8, ON_KAFKA)._check(shape)
+    polling(2, 8, kinds_of("kafka://new:1/labels", ["kafka://new:1/crowd", "gs://b/out"]))._check(shape)
+    begun = "begun with .*, a source of kafka and sinks of kafka, folder, and goes on with"
+    with pytest.raises(RunError, match=f"{begun} .*{told} they cannot change"):
+        polling(2, 8, kinds_of(source, sinks))._check(shape)
+
+
+def test_a_state_that_does_not_tell_the_kinds_is_gone_on_from_and_tells_them_then():
+    shape = Cell()
+    polling(2, 8)._check(shape)
+    polling(2, 8, ON_KAFKA)._check(shape)
+    with pytest.raises(RunError, match="a source of folder"):
+        polling(2, 8, kinds_of("labels", ["kafka://h:1/crowd", "out"]))._check(shape)
 
 
 def test_every_event_goes_to_the_shard_of_its_task_once_and_in_order(tmp_path, monkeypatch):

@@ -59,6 +59,28 @@ def test_no_instance_reads_on_when_another_has_passed_a_request_to_end_on(tmp_pa
     assert len(polling.reader.asked) == n_asked
 
 
+def test_a_job_that_was_asked_to_end_reads_no_more_though_the_next_stream_takes_the_request_away(tmp_path, monkeypatch):
+    polling = Polling(tmp_path, monkeypatch, polled("t"))
+    polling.control.request(Marker(DRAIN, "d"))
+    polling()
+    polling.control.clear()
+    polling.now += 2
+    restarted = polling.instance()
+    found = list(polling.in_turn(polling.fn, restarted))
+    assert (found, polling.reader.asked) == ([[], []], [])
+
+
+def test_a_job_that_goes_on_from_the_savepoint_of_one_that_was_asked_to_end_reads_on(tmp_path, monkeypatch):
+    ended = Polling(tmp_path, monkeypatch)
+    ended.control.request(Marker(DRAIN, "d"))
+    ended()
+    ended.control.clear()
+    resumed = Polling(tmp_path, monkeypatch, polled("t"))
+    resumed.cells = ended.cells
+    resumed()
+    assert len(resumed.reader.asked) == 1
+
+
 def test_a_state_that_does_not_say_what_was_told_is_gone_on_from(tmp_path, monkeypatch):
     quiet = Polled((), b"p", watermark_us=CAUGHT_UP, lag={"a-0": 0})
     polling = Polling(tmp_path, monkeypatch, polled("t"), quiet, quiet)

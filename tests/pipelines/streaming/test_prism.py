@@ -8,7 +8,7 @@ import pytest
 from apache_beam.version import __version__ as beam_version
 from command_line import run_command
 
-from pipelines.errors import InvalidSettingError
+from pipelines.errors import InvalidSettingError, RunError
 from pipelines.streaming import prism
 from pipelines.streaming.prism import prism_of, prism_server
 from pipelines.streaming.runner_flags import with_streaming_flags
@@ -92,6 +92,37 @@ server = socket.create_server(("127.0.0.1", int(told["job_port"])))
 while True:
     server.accept()
 """
+
+
+HAS_ENDED_WHEN_ANOTHER_LISTENS = """#!{python}
+import os, socket, sys
+told = dict(word.lstrip("-").split("=") for word in sys.argv[1:])
+until_it_ends, held = os.pipe()
+if os.fork():
+    os._exit(1)
+os.close(held)
+os.read(until_it_ends, 1)
+server = socket.create_server(("127.0.0.1", int(told["job_port"])))
+server.settimeout(10)
+server.accept()
+"""
+
+
+def test_another_that_answers_at_its_port_is_not_taken_for_a_prism_that_did_not_start(tmp_path):
+    path = program(tmp_path / "prism")
+    Path(path).write_text(HAS_ENDED_WHEN_ANOTHER_LISTENS.format(python=sys.executable), "utf-8")
+    with pytest.raises(RunError, match="Prism did not start"), prism_server([ON_PRISM], path):
+        pass
+
+
+def test_prism_listens_below_the_ports_of_outgoing_connections(tmp_path):
+    path = program(tmp_path / "prism")
+    Path(path).write_text(SAYS_WHAT_IT_IS_TOLD.format(python=sys.executable), "utf-8")
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("utf-8").split()[0])
+    for _ in range(3):
+        with prism_server(with_streaming_flags([ON_PRISM]), path) as flags:
+            (port,) = (int(flag.rpartition(":")[2]) for flag in flags if flag.startswith("--job_endpoint="))
+        assert port < first
 
 
 @pytest.mark.parametrize("debug", ["", "0", "1"])

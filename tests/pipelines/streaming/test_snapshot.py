@@ -34,9 +34,9 @@ from pipelines.streaming.envelopes import (
 )
 from pipelines.streaming.inbox import seal
 from pipelines.streaming.ledger import Ledger
+from pipelines.streaming.planning import described
 from pipelines.streaming.settings import StreamSettings
 from pipelines.streaming.state_files import LEDGER, write_frame
-from pipelines.streaming.supervise import _described
 from pipelines.streaming.track import _TrackTasksFn
 from pipelines.streaming.tracking import TrackRules
 
@@ -81,7 +81,7 @@ class Stream:
     def taken(self, output, **options):
         """A snapshot of it, taken as the command takes it, while the stream runs beside."""
         source = StreamSettings("kafka://nowhere:1/labels", ("sink",), self.control.folder, shards=self.shards)
-        self.control.describe(_described(source))
+        self.control.describe(described(source))
         done = threading.Event()
 
         def answer():
@@ -194,7 +194,7 @@ def test_a_snapshot_of_no_stream_is_refused(control, tmp_path):
 
 def test_a_stream_that_does_not_answer_leaves_neither_a_run_nor_a_request(control, tmp_path, monkeypatch):
     monkeypatch.setattr(snapshot, "SNAPSHOT_S", 0.3)
-    control.describe(_described(StreamSettings("kafka://nowhere:1/labels", ("sink",), "c")))
+    control.describe(described(StreamSettings("kafka://nowhere:1/labels", ("sink",), "c")))
     with pytest.raises(RunError, match=r"did not answer within 0\.3 s"):
         snapshot.take(control, str(tmp_path / "run"))
     assert control.requests() == []

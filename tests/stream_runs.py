@@ -148,20 +148,27 @@ def produce(bootstrap, topic, events, rate=0.0):
 
 @dataclass
 class StreamRun:
-    """The command `crowdbeam stream`, running."""
+    """The command `crowdbeam stream`, running in a process group of its own, from the folder `cwd`."""
 
     words: list
     control: Path
     env: dict = field(default_factory=dict)
+    cwd: Path = Path()
     process: subprocess.Popen = None
 
     def __enter__(self):
-        self.control.mkdir(parents=True, exist_ok=True)
-        self.errors = self.control / "stderr.log"
+        folder = self.cwd / self.control
+        folder.mkdir(parents=True, exist_ok=True)
+        self.errors, self.output = folder / "stderr.log", folder / "stdout.log"
         words = [str(COMMAND), "stream", *map(str, self.words), "--control", str(self.control)]
-        with self.errors.open("wb") as errors:
+        with self.errors.open("wb") as errors, self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                words, stdout=subprocess.DEVNULL, stderr=errors, env={**os.environ, **self.env}
+                words,
+                stdout=output,
+                stderr=errors,
+                env={**os.environ, **self.env},
+                cwd=self.cwd,
+                start_new_session=True,
             )
         return self
 
@@ -171,7 +178,7 @@ class StreamRun:
         self.process.wait()
 
     def status(self):
-        return Control(str(self.control)).status() or {}
+        return Control(str(self.cwd / self.control)).status() or {}
 
     def wait(self, condition, what, seconds=240.0):
         """Waits until `condition(status)` holds."""
@@ -181,7 +188,7 @@ class StreamRun:
             if status and condition(status):
                 return status
             code = self.process.poll()
-            assert code is None, f"the stream ended with {code} before {what}: {self.errors.read_text()}"
+            assert code is None, f"the stream ended with {code} before {what}: {self.errors.read_text('utf-8')}"
             assert time.monotonic() < until, f"no {what} within {seconds} s: {status}"
             time.sleep(0.1)
 
