@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from crowdcore.options import REPEATS
 from pipelines import progress
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser
 from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates, tell_left_out
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
@@ -67,20 +68,26 @@ def build_parser() -> CommandParser:
 
 def _add_input_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("input").add_argument
-    add("inputs", metavar="INPUT", nargs="+", help=_INPUTS)
+    add("inputs", type=local, metavar="INPUT", nargs="+", help=_INPUTS)
     columns = "what task, worker, label, time and op are called in the inputs (default: the same)"
     add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
     kinds = f"{', '.join(INPUT_FORMATS)} (default: auto, by the file's name)"
     add("--input-format", metavar="FORMAT", default="auto", help=kinds)
     gold = "known answers, columns task and label, as INPUT; may be given several times (default: none)"
-    add("--gold", metavar="FILE", action="append", default=[], help=gold)
+    add("--gold", type=local, metavar="FILE", action="append", default=[], help=gold)
     repeats = f"which of a worker's labels on one task counts: {', '.join(REPEATS)} (default: %(default)s)"
     add("--repeats", metavar="RULE", default=_DEFAULTS.repeats, help=f"{repeats}; error rejects those that differ")
 
 
 def _add_output_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--output", metavar="DIR", required=True, help="the run folder; a run appears in it whole or not at all")
+    add(
+        "--output",
+        type=local,
+        metavar="DIR",
+        required=True,
+        help="the run folder; a run appears in it whole or not at all",
+    )
     add("--overwrite", action="store_true", help="replace the finished run in --output (default: refuse)")
     kinds = f"the format of the tables: {', '.join(OUTPUT_FORMATS)} (default: %(default)s)"
     add("--output-format", metavar="FORMAT", default="parquet", help=kinds)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from crowdcore.options import METHODS
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser, number
 from pipelines.commands.model_options import add_whole
 from pipelines.errors import InvalidSettingError
@@ -53,8 +54,20 @@ def build_parser() -> CommandParser:
         epilog=_EPILOG.format(methods=_wrapped(METHODS)),
     )
     add = parser.add_argument_group("input").add_argument
-    add("inputs", metavar="INPUT", nargs="+", help="files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst")
-    add("--truth", metavar="FILE", required=True, help="the true answers, columns task and label, in any format")
+    add(
+        "inputs",
+        type=local,
+        metavar="INPUT",
+        nargs="+",
+        help="files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst",
+    )
+    add(
+        "--truth",
+        type=local,
+        metavar="FILE",
+        required=True,
+        help="the true answers, columns task and label, in any format",
+    )
     columns = (
         "what task, worker, label, time and op are called in the inputs, task and label also in --truth if it has them "
         "(default: the same)"
