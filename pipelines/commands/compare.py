@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from crowdcore.options import METHODS
 from pipelines.addresses import local
 from pipelines.arguments import CommandParser, number
+from pipelines.commands.gate_options import NO_USABLE_LABEL
 from pipelines.commands.model_options import add_whole
 from pipelines.errors import InvalidSettingError
 from pipelines.settings import INPUT_FORMATS, AggregateSettings, BatchSettings, parse_columns
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "Try every method on one dataset whose truth is known."
 TAKES_BEAM_OPTIONS = False
-ALL_FAILED, NO_USABLE_LABEL = 1, 3
+ALL_FAILED = 1
 _SECONDS = 600.0
 _MB = 1e6
 _EPILOG = """\

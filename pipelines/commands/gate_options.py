@@ -7,6 +7,8 @@ from pipelines.addresses import local
 from pipelines.arguments import CommandParser
 from pipelines.gates import KINDS, GateResult, codes_table, exit_code_of
 
+NO_USABLE_LABEL = 3  # the exit code
+
 
 def add_gate_options(parser: CommandParser) -> None:
     """The group "for schedulers"."""
