@@ -89,11 +89,12 @@ def check_lineage(path: str, output: str = "") -> None:
 
 
 def _check_place(path: str, output: str) -> None:
-    place, folder = os.path.abspath(path), os.path.abspath(output) if output and is_local(output) else ""
+    place, folder = os.path.realpath(path), os.path.realpath(output) if output and is_local(output) else ""
     if folder and os.path.commonpath([place, folder]) == folder:
         raise InvalidSettingError(f"--lineage {path} lies in --output, where runs alone are; give another place.")
-    if os.path.isdir(place):
-        raise InvalidSettingError(f"--lineage {path} is a folder; give a file.")
+    if os.path.exists(place) and not os.path.isfile(place):  # an event takes the place of what is there: no device's
+        kind = "folder" if os.path.isdir(place) else "device or a pipe"
+        raise InvalidSettingError(f"--lineage {path} is a {kind}; give a file.")
     if not os.access(os.path.dirname(place), os.W_OK | os.X_OK):
         raise InvalidSettingError(f"--lineage {path} cannot be written: make its folder first.")
 
@@ -123,7 +124,7 @@ def write_lineage(path: str, event: Mapping[str, Any]) -> None:
     """Writes the event to `path`, whole or not at all."""
     text = json.dumps(event, indent=2, ensure_ascii=False) + "\n"
     try:
-        write_file(os.path.abspath(path) if is_local(path) else path, lambda sink: sink.write(text.encode()))
+        write_file(os.path.realpath(path) if is_local(path) else path, lambda sink: sink.write(text.encode()))
     except OSError as error:
         raise RunError(f"The run is written, but --lineage {path} could not be: {error.strerror or error}.") from error
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import subprocess
 import uuid
 from pathlib import Path
@@ -249,6 +250,23 @@ def test_a_file_that_is_no_event_is_not_overwritten(tmp_path, command):
     for overwrite in ((), ("--overwrite",) if command[0] == "aggregate" else ()):
         assert run_command(*words, "--lineage", tmp_path / "event.json", *overwrite).code == 0
         assert json.loads((tmp_path / "event.json").read_text("utf-8"))["eventType"] == "COMPLETE"
+
+
+def test_a_device_is_refused_and_a_link_stays_a_link(tmp_path):
+    """An event is moved to its place: it would take that of the device, or of the link."""
+    labels = write_rows(tmp_path / "labels.csv", ("task", "worker", "label"), crowd_rows())
+    os.mkfifo(tmp_path / "pipe")
+    run = run_command("nightly", labels, "--ledger", tmp_path / "ledger", "--lineage", tmp_path / "pipe")
+    assert (run.code, "pipe is a device or a pipe; give a file." in run.err) == (2, True)
+    (tmp_path / "latest.json").symlink_to("event.json")
+    for number in (1, 2):
+        night = write_rows(tmp_path / f"{number}.csv", ("task", "worker", "label"), crowd_rows()[:number])
+        assert (
+            run_command("nightly", night, "--ledger", tmp_path / "new", "--lineage", tmp_path / "latest.json").code == 0
+        )
+        assert (tmp_path / "latest.json").is_symlink()
+        (given,) = json.loads((tmp_path / "event.json").read_text("utf-8"))["inputs"]
+        assert given["name"] == str(night)
 
 
 def test_an_event_is_replaced_whole_and_a_failure_is_told(tmp_path):
