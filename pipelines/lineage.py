@@ -96,7 +96,8 @@ def _check_place(path: str, output: str) -> None:
         kind = "folder" if os.path.isdir(place) else "device or a pipe"
         raise InvalidSettingError(f"--lineage {path} is a {kind}; give a file.")
     if not os.access(os.path.dirname(place), os.W_OK | os.X_OK):
-        raise InvalidSettingError(f"--lineage {path} cannot be written: make its folder first.")
+        reason = "its folder is not this user's" if os.path.isdir(os.path.dirname(place)) else "make its folder first"
+        raise InvalidSettingError(f"--lineage {path} cannot be written: {reason}.")
 
 
 def event_in(path: str) -> dict[str, Any] | None:

@@ -188,7 +188,11 @@ def _export(folder: "LedgerFolder", args: Namespace) -> _Found:
     if not args.output:
         raise InvalidSettingError("export needs --output: the folder to write the run to.")
     with folder.locked():
-        manifest = upkeep.export(folder, args.output, args.output_format)
+        try:
+            manifest = upkeep.export(folder, args.output, args.output_format)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"--output {args.output} cannot be written: {reason}. Nothing is in it.") from error
     counts = manifest["counts"]
     sentence = f"{counts['scores']:,} answers and {counts['workers']:,} skills are in {args.output}."
     return dict(manifest), [Notes(args.ledger, (sentence,))]

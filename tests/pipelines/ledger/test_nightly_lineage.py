@@ -1,7 +1,10 @@
 """The event of --lineage: of the night that brought the inputs, whatever happened to it, with what was written."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from command_line import run_command
@@ -86,6 +89,18 @@ def test_a_warehouse_that_was_up_to_date_has_no_rows_in_the_event(tmp_path):
     nightly(tmp_path / "ledger", [night], *to)
     assert run_command(*words(tmp_path, night), *to).code == 0
     assert set(rows_in(tmp_path).values()) == {None}
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="root may write everywhere, and cannot be told not to")
+def test_a_folder_that_may_not_be_written_is_called_so(tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o555)
+    caps = "-dac_override,-dac_read_search"
+    bounds = (f"--bounding-set={caps}", f"--inh-caps={caps}") if os.geteuid() == 0 else ()
+    night = (write_night(tmp_path, "night"), "--ledger", tmp_path / "ledger")
+    words = ("nightly", *night, "--lineage", tmp_path / "closed" / "e.json")
+    command = (sys.executable, "-c", "import sys; from pipelines.cli import main; sys.exit(main())", *words)
+    run = subprocess.run(["setpriv", *bounds, *command], capture_output=True, text=True, check=False)
+    assert (run.returncode, "e.json cannot be written: its folder is not this user's." in run.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("scheme", ["gs", "nosuch"])
