@@ -170,8 +170,7 @@ def _silence_libraries() -> None:
 def _signals_raise(received: list[int]) -> Iterator[None]:
     """Makes SIGINT and SIGTERM exceptions, so that a run removes what it has not finished, and notes them.
 
-    Not during an import: Python's lock would stay taken, and threads that import would be waited for forever; or a
-    library that makes do without what it cannot import would go on.
+    Not in the middle of an import: Python's lock would stay taken, and threads that import would be waited for forever.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -179,7 +178,7 @@ def _signals_raise(received: list[int]) -> Iterator[None]:
 
     def leave(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        if not _is_importing(frame):
+        if frame is None or not frame.f_code.co_filename.startswith(_OF_IMPORTS):
             raise _StoppedError
         again.append(threading.Timer(_SOON_S, os.kill, (os.getpid(), number)))
         again[-1].start()
@@ -193,15 +192,6 @@ def _signals_raise(received: list[int]) -> Iterator[None]:
             timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    """Whether an import that began after the command did is under way in `frame`."""
-    while frame is not None and frame.f_code is not _guarded.__code__:
-        if frame.f_code.co_filename.startswith(_OF_IMPORTS):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _say(sentence: str, code: int) -> int:

@@ -20,22 +20,12 @@ def stopped_in(do, number, finished, received):
         threading.Event().wait(60)  # until the signal comes
 
 
-class Library:
-    """What is imported, in whose own code the signal comes."""
-
-    @staticmethod
-    def raise_signal(number):
-        signal.raise_signal(number)
-
-
-@pytest.mark.parametrize("within", [signal, Library])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_in_an_import_waits_until_it_has_finished(number, within):
+def test_a_signal_in_an_import_waits_until_it_has_finished(number):
     code = raise_signal.__code__.replace(co_filename="<frozen importlib._bootstrap>")  # as the frames of imports say
-    the_import = FunctionType(code, {**globals(), "signal": within})
     received, finished = [], []
     with pytest.raises(_StoppedError):
-        stopped_in(the_import, number, finished, received)
+        stopped_in(FunctionType(code, globals()), number, finished, received)
     assert finished == [number] == received[:1]
 
 
