@@ -8,9 +8,19 @@ from collections.abc import Mapping
 from pipelines.errors import InvalidSettingError
 
 FILE_SCHEMES = ("file", "gs", "s3", "hdfs", "azfs")  # what Beam's file systems open
+_LOCAL = re.compile(r"^file://(localhost(?=/))?", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 WAREHOUSES = ("postgresql", "postgres", "duckdb", "iceberg", "bigquery")
 _SECRETS = ("password", "secret", "token", "credential")
+
+
+def local(address: str) -> str:
+    """The path that an address of this machine's own files stands for; another address as it is.
+
+    >>> local("file:///data/in/"), local("FILE://localhost/data"), local("file://in"), local("gs://bucket/in")
+    ('/data/in/', '/data', 'in', 'gs://bucket/in')
+    """
+    return _LOCAL.sub("", address)
 
 
 def absolute(address: str) -> str:
@@ -19,7 +29,7 @@ def absolute(address: str) -> str:
     >>> absolute("kafka://localhost:9092/labels"), absolute("file:///data/in/"), absolute("")
     ('kafka://localhost:9092/labels', '/data/in', '')
     """
-    path = address.removeprefix("file://")
+    path = local(address)
     return os.path.abspath(path) if path and not _SCHEME.match(path) else address
 
 

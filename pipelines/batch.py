@@ -99,7 +99,7 @@ def run(settings: BatchSettings, beam_args: Sequence[str] = ()) -> RunResult:
         folder.abandon()
         raise
     if settings.lineage:
-        write_lineage(settings.lineage, lineage_event(manifest, outputs=[settings.output], job_name="aggregate"))
+        write_lineage(settings.lineage, lineage_event(manifest, run_folder=settings.output, job_name="aggregate"))
     return RunResult(settings.output, manifest, gates)
 
 

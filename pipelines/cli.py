@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from types import FrameType
 from typing import Any, NoReturn
 
 import crowdcore
@@ -39,6 +40,7 @@ COMMANDS = {
 _WITHOUT_BEAM = ("nightly", "ledger")  # roads of their own, which start as lean
 DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 _MESSAGE_CHARACTERS = 600
+_OF_IMPORTS, _SOON_S = "<frozen importlib", 0.01
 _USAGE = """\
 usage: crowdbeam COMMAND ...
 
@@ -166,19 +168,28 @@ def _silence_libraries() -> None:
 
 @contextmanager
 def _signals_raise(received: list[int]) -> Iterator[None]:
-    """Makes SIGINT and SIGTERM exceptions, so that a run removes what it has not finished, and notes them."""
+    """Makes SIGINT and SIGTERM exceptions, so that a run removes what it has not finished, and notes them.
+
+    Not in the middle of an import: Python's lock would stay taken, and threads that import would be waited for forever.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def leave(number: int, frame: Any) -> NoReturn:
+    def leave(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        raise _StoppedError
+        if frame is None or not frame.f_code.co_filename.startswith(_OF_IMPORTS):
+            raise _StoppedError
+        again.append(threading.Timer(_SOON_S, os.kill, (os.getpid(), number)))
+        again[-1].start()
 
+    again: list[threading.Timer] = []
     before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
+        for timer in again:
+            timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

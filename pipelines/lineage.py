@@ -18,8 +18,9 @@ import schemas
 from pipelines.dataset_names import DatasetName, input_name, table_name, warehouse_scheme
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.settings import parse_columns
-from pipelines.sinks.loads import APPENDED, RUNS, table_schema
 from pipelines.sinks.loads import TABLES as WAREHOUSE_TABLES
+from pipelines.sinks.loads import table_schema
+from pipelines.sources import storage
 from pipelines.sources.storage import is_local
 from pipelines.table_files import write_file
 
@@ -30,13 +31,20 @@ _FIELDS = {"labels": ("task", "worker", "label"), "gold": ("task", "label"), "pr
 _RECORDS = {"labels": "label", "gold": "gold", "prior-skills": "skill"}
 
 
-def lineage_event(manifest: Mapping[str, Any], *, outputs: Sequence[str], job_name: str) -> dict[str, Any]:
+def lineage_event(
+    manifest: Mapping[str, Any],
+    *,
+    run_folder: str = "",
+    loaded: Mapping[str, Mapping[str, int]] | None = None,
+    job_name: str,
+) -> dict[str, Any]:
     """The event of a finished run.
 
     Args:
         manifest: of the run.
-        outputs: where its tables are: folders, or the addresses of warehouses. Of a folder with a run a night give the
-            folder itself, so that its datasets have the same names every night.
+        run_folder: where its tables are, if somebody is to know of it.
+        loaded: warehouses that hold it, and how many rows were written to each of their tables. A folder with a run a
+            night is one of them, so that its datasets have the same names every night.
         job_name: what the job is called in the namespace that OPENLINEAGE_NAMESPACE names, or else in "crowdbeam".
     """
     maker = _Facets(f"urn:crowdbeam:{manifest['versions']['crowdbeam']}")
@@ -54,7 +62,7 @@ def lineage_event(manifest: Mapping[str, Any], *, outputs: Sequence[str], job_na
             },
         },
         "inputs": [_input(maker, one, manifest["settings"]) for one in manifest["inputs"]],
-        "outputs": [one for target in outputs for one in _outputs(maker, target, manifest)],
+        "outputs": [*_written(maker, run_folder, manifest), *_loaded(maker, loaded or {})],
         "producer": maker.producer,
         "schemaURL": f"{_CORE}/RunEvent",
     }
@@ -74,34 +82,50 @@ def run_uuid(run_id: str) -> str:
 
 def check_lineage(path: str, output: str = "") -> None:
     """Raises `InvalidSettingError` when `path` cannot be written, lies in `output`, or holds something else."""
-    if not is_local(path):
-        return
-    place, folder = os.path.abspath(path), os.path.abspath(output) if output and is_local(output) else ""
-    if folder and os.path.commonpath([place, folder]) == folder:
-        raise InvalidSettingError(f"--lineage {path} lies in --output, where runs alone are; give another place.")
-    if os.path.isdir(place):
-        raise InvalidSettingError(f"--lineage {path} is a folder; give a file.")
-    if not os.access(os.path.dirname(place), os.W_OK | os.X_OK):
-        raise InvalidSettingError(f"--lineage {path} cannot be written: make its folder first.")
-    if os.path.exists(place) and not _is_event(place):
+    if is_local(path):
+        _check_place(path, output)
+    if storage.exists(path) and event_in(path) is None:
         raise InvalidSettingError(f"--lineage {path} is there and is no event of an earlier run; give another file.")
 
 
-def _is_event(path: str) -> bool:
-    """Whether a file is empty, or an event of OpenLineage: what may be overwritten."""
+def _check_place(path: str, output: str) -> None:
+    place, folder = os.path.realpath(path), os.path.realpath(output) if output and is_local(output) else ""
+    if folder and os.path.commonpath([place, folder]) == folder:
+        raise InvalidSettingError(f"--lineage {path} lies in --output, where runs alone are; give another place.")
+    if os.path.exists(place) and not os.path.isfile(place):  # an event takes the place of what is there: no device's
+        kind = "folder" if os.path.isdir(place) else "device or a pipe"
+        raise InvalidSettingError(f"--lineage {path} is a {kind}; give a file.")
+    if not os.access(os.path.dirname(place), os.W_OK | os.X_OK):
+        reason = "its folder is not this user's" if os.path.isdir(os.path.dirname(place)) else "make its folder first"
+        raise InvalidSettingError(f"--lineage {path} cannot be written: {reason}.")
+
+
+def event_in(path: str) -> dict[str, Any] | None:
+    """The event in a file; {} where there is no file or an empty one; None of one that holds something else."""
     try:
-        with open(path, "rb") as file:
-            text = file.read()
-        return not text or "eventType" in json.loads(text)
-    except (OSError, ValueError, TypeError):
-        return False
+        text = storage.read_bytes(path) if storage.exists(path) else b""
+        found = json.loads(text) if text else {}
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and (not text or "eventType" in found) else None
+
+
+def completed(event: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """The event, and of an earlier one of the same run the outputs to which this attempt wrote nothing."""
+    if earlier.get("run", {}).get("runId") != event["run"]["runId"]:
+        return dict(event)
+    outputs = {(one["namespace"], one["name"]): one for one in earlier["outputs"]}
+    for one in event["outputs"]:
+        if one["outputFacets"] or (one["namespace"], one["name"]) not in outputs:
+            outputs[one["namespace"], one["name"]] = one
+    return {**event, "outputs": list(outputs.values())}
 
 
 def write_lineage(path: str, event: Mapping[str, Any]) -> None:
     """Writes the event to `path`, whole or not at all."""
     text = json.dumps(event, indent=2, ensure_ascii=False) + "\n"
     try:
-        write_file(os.path.abspath(path) if is_local(path) else path, lambda sink: sink.write(text.encode()))
+        write_file(os.path.realpath(path) if is_local(path) else path, lambda sink: sink.write(text.encode()))
     except OSError as error:
         raise RunError(f"The run is written, but --lineage {path} could not be: {error.strerror or error}.") from error
 
@@ -170,34 +194,37 @@ def _renamed(text: str) -> dict[str, str]:
     return dict(json.loads(text) if text.startswith("[") else parse_columns(text))
 
 
-def _outputs(maker: _Facets, target: str, manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not warehouse_scheme(target):
-        return [
-            _output(maker, table_name(target, table), schemas.arrow_schema(record), _statistics(manifest, table))
-            for table, record in schemas.TABLES.items()
-        ]
+def _written(maker: _Facets, folder: str, manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tables of the run's own folder, if it is named."""
     return [
-        _output(maker, table_name(target, table), table_schema(table), {"rowCount": _n_loaded(manifest, table)})
-        for table in WAREHOUSE_TABLES
+        _output(maker, table_name(folder, table), schemas.arrow_schema(record), _statistics(manifest, table))
+        for table, record in schemas.TABLES.items()
+        if folder
     ]
+
+
+def _loaded(maker: _Facets, loaded: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    """The tables of warehouses. Rows alone are known of them, and none of one that was up to date before."""
+    outputs = []
+    for target, rows in loaded.items():
+        for table in WAREHOUSE_TABLES if warehouse_scheme(target) else schemas.TABLES:
+            schema = table_schema(table) if warehouse_scheme(target) else schemas.arrow_schema(schemas.TABLES[table])
+            statistics = {"rowCount": rows[table]} if table in rows else {}
+            outputs.append(_output(maker, table_name(target, table), schema, statistics))
+    return outputs
 
 
 def _output(maker: _Facets, name: DatasetName, schema: pa.Schema, statistics: Mapping[str, int]) -> dict[str, Any]:
     columns = [{"name": one.name, "type": str(one.type), "description": _doc(one)} for one in schema]
-    written = maker.of("1-0-2/OutputStatisticsOutputDatasetFacet", **statistics)
-    facets = {"schema": maker.schema(columns)}
-    return {**name._asdict(), "facets": facets, "outputFacets": {"outputStatistics": written}}
+    facet = "1-0-2/OutputStatisticsOutputDatasetFacet"
+    written = {"outputStatistics": maker.of(facet, **statistics)} if statistics else {}
+    return {**name._asdict(), "facets": {"schema": maker.schema(columns)}, "outputFacets": written}
 
 
 def _statistics(manifest: Mapping[str, Any], table: str) -> dict[str, int]:
     files = [one for one in manifest["outputs"] if one["path"].startswith(f"{table}/")]
     rows, size = (sum(one[what] for one in files) for what in ("rows", "size_bytes"))
     return {"rowCount": rows, "size": size, "fileCount": len(files)}
-
-
-def _n_loaded(manifest: Mapping[str, Any], table: str) -> int:
-    """The rows that the run brings to a warehouse's table."""
-    return 1 if table == RUNS else _statistics(manifest, APPENDED.get(table, table))["rowCount"]
 
 
 def _doc(field: pa.Field) -> str:

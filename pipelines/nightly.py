@@ -20,12 +20,11 @@ from pipelines.ledger.night import OpenLedger
 from pipelines.ledger.night_settings import NightSettings
 from pipelines.ledger.night_work import NightWork
 from pipelines.ledger.version import Version
-from pipelines.lineage import check_lineage, lineage_event, write_lineage
+from pipelines.lineage import check_lineage, completed, event_in, lineage_event, write_lineage
 from pipelines.manifest import Clock
 from pipelines.prior import prior_files
 from pipelines.run_tables import read_manifest
 from pipelines.sinks.warehouse import Warehouse, other_runs
-from pipelines.sources.storage import exists
 
 
 @dataclass(frozen=True)
@@ -79,32 +78,39 @@ def run(settings: NightSettings) -> NightResult:
             return result
         loads = load_pending(folder, warehouses)
         result = replace(result, loaded=loads.rows)
-        told = _manifest_to_tell(settings, folder, result)
-        if result.manifest is None and (told or any(result.loaded.values())):
+        event = _event_to_write(settings, folder, result)
+        if result.manifest is None and (event or any(result.loaded.values())):
             result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
-    _finish(loads, settings.lineage, told)
+    _finish(loads, settings.lineage, event)
     return result
 
 
-def _manifest_to_tell(settings: NightSettings, folder: LedgerFolder, result: NightResult) -> Mapping[str, Any] | None:
-    """Of the run whose event --lineage shall hold: the night's, or that of an earlier one whose event is missing."""
+def _event_to_write(settings: NightSettings, folder: LedgerFolder, result: NightResult) -> dict[str, Any] | None:
+    """What --lineage shall hold and does not: the event of the night, or of the one that made its inputs known."""
     if not settings.lineage or result.unusable:
         return None
-    numbers = set(result.known.values())
-    if result.manifest or len(numbers) != 1 or exists(settings.lineage) or not numbers <= set(folder.numbers()):
-        return result.manifest
-    with suppress(CrowdbeamError):  # what is damaged has no event, which is no harm
-        version = folder.version(*numbers)
+    manifest = result.manifest or _manifest_of(folder, max(result.known.values(), default=0))
+    if not manifest:
+        return None
+    held = event_in(settings.lineage) or {}
+    event = completed(lineage_event(manifest, loaded=result.loaded, job_name="nightly"), held)
+    return None if event == held else event
+
+
+def _manifest_of(folder: LedgerFolder, number: int) -> Mapping[str, Any] | None:
+    """Of a night of the ledger; None of one that is no longer kept, or is damaged, which is no harm."""
+    with suppress(CrowdbeamError):
+        version = folder.version(number)
         return read_manifest(folder.at(version.run)) if version.run else None
     return None
 
 
-def _finish(loads: Loads, lineage: str, manifest: Mapping[str, Any] | None) -> None:
-    """Writes the event of a run, if one is to be written; raises a `RunError` that tells all that was not done."""
+def _finish(loads: Loads, lineage: str, event: Mapping[str, Any] | None) -> None:
+    """Writes an event, if one is to be written; raises a `RunError` that tells all that was not done."""
     wrong = []
     try:
-        if manifest:
-            write_lineage(lineage, lineage_event(manifest, outputs=list(loads.rows), job_name="nightly"))
+        if event:
+            write_lineage(lineage, event)
     except RunError as error:
         wrong.append(f"{error} The next run of the night writes it.")
     try:

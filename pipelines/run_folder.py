@@ -21,7 +21,7 @@ from typing import Any
 from pipelines.addresses import refuse_warehouse
 from pipelines.errors import InvalidSettingError, RunError
 from pipelines.sources import storage
-from pipelines.sources.storage import is_local, missing_extra
+from pipelines.sources.storage import is_local
 from pipelines.table_files import write_file
 from schemas import TABLES
 
@@ -56,10 +56,6 @@ class RunFolder:
         if not self.path.strip():
             raise InvalidSettingError("--output is empty; give a folder.")
         refuse_warehouse(self.path, "--output", "Give a folder RUN, then load it: crowdbeam load RUN --to {}")
-        if advice := missing_extra(self.path):
-            raise InvalidSettingError(
-                f"--output {self.path} cannot be reached: its file system is not installed. Try: {advice}"
-            )
         if is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
             raise InvalidSettingError(f"--output {self.path} is a file; give a folder.")
         self._refuse_if_finished(overwrite)

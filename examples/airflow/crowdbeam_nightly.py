@@ -35,7 +35,7 @@ DBT_PROJECT = os.environ.get("CROWDBEAM_DBT", "/data/dbt")
 GATE_TRIPPED = range(10, 20)
 NO_NEW_LABELS = 20
 
-AGGREGATE = f"""
+NIGHTLY = f"""
 crowdbeam nightly '{LABELS}/{{{{ data_interval_start | ds }}}}' \\
   --ledger '{LEDGER}' --output '{OUTPUT}' --quiet \\
   --fail-if 'unidentified-share>0.05' --fail-if 'rejects-share>0.01' --fail-if 'skill-drift>0.2' \\
@@ -73,11 +73,11 @@ with DAG(
     default_args={"depends_on_past": True, "retries": 3, "retry_delay": timedelta(minutes=10)},
     doc_md=__doc__,
 ) as dag:
-    aggregate = CrowdbeamOperator(
-        task_id="aggregate",
-        bash_command=AGGREGATE,
+    nightly = CrowdbeamOperator(
+        task_id="nightly",
+        bash_command=NIGHTLY,
         skip_on_exit_code=NO_NEW_LABELS,
         execution_timeout=timedelta(hours=3),
     )
     build_models = BashOperator(task_id="build_models", bash_command=f"dbt build --project-dir '{DBT_PROJECT}'")
-    aggregate >> build_models
+    nightly >> build_models

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from crowdcore.options import REPEATS
 from pipelines import progress
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser
-from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates, tell_left_out
+from pipelines.commands.gate_options import NO_USABLE_LABEL, add_gate_options, gate_codes, tell_gates, tell_left_out
+from pipelines.commands.input_options import add_input_options
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
 from pipelines.settings import (
     DEFAULT_PASSES,
-    INPUT_FORMATS,
     METHODS,
     OUTPUT_FORMATS,
     AggregateSettings,
@@ -23,7 +24,6 @@ from pipelines.terminal import ProgressLine, show_blocks, show_progress, write_o
 
 SUMMARY = "Turn files of labels into worker skills and task answers."
 TAKES_BEAM_OPTIONS = True
-NO_USABLE_LABEL = 3
 _DEFAULTS = AggregateSettings()
 _COMPONENTS_IN_JSON = 100
 _INPUTS = (
@@ -66,21 +66,20 @@ def build_parser() -> CommandParser:
 
 
 def _add_input_options(parser: CommandParser) -> None:
-    add = parser.add_argument_group("input").add_argument
-    add("inputs", metavar="INPUT", nargs="+", help=_INPUTS)
-    columns = "what task, worker, label, time and op are called in the inputs (default: the same)"
-    add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
-    kinds = f"{', '.join(INPUT_FORMATS)} (default: auto, by the file's name)"
-    add("--input-format", metavar="FORMAT", default="auto", help=kinds)
-    gold = "known answers, columns task and label, as INPUT; may be given several times (default: none)"
-    add("--gold", metavar="FILE", action="append", default=[], help=gold)
+    add = add_input_options(parser, "INPUT", _INPUTS)
     repeats = f"which of a worker's labels on one task counts: {', '.join(REPEATS)} (default: %(default)s)"
     add("--repeats", metavar="RULE", default=_DEFAULTS.repeats, help=f"{repeats}; error rejects those that differ")
 
 
 def _add_output_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--output", metavar="DIR", required=True, help="the run folder; a run appears in it whole or not at all")
+    add(
+        "--output",
+        type=local,
+        metavar="DIR",
+        required=True,
+        help="the run folder; a run appears in it whole or not at all",
+    )
     add("--overwrite", action="store_true", help="replace the finished run in --output (default: refuse)")
     kinds = f"the format of the tables: {', '.join(OUTPUT_FORMATS)} (default: %(default)s)"
     add("--output-format", metavar="FORMAT", default="parquet", help=kinds)

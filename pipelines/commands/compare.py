@@ -9,7 +9,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from crowdcore.options import METHODS
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser, number
+from pipelines.commands.gate_options import NO_USABLE_LABEL
 from pipelines.commands.model_options import add_whole
 from pipelines.errors import InvalidSettingError
 from pipelines.settings import INPUT_FORMATS, AggregateSettings, BatchSettings, parse_columns
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "Try every method on one dataset whose truth is known."
 TAKES_BEAM_OPTIONS = False
-ALL_FAILED, NO_USABLE_LABEL = 1, 3
+ALL_FAILED = 1
 _SECONDS = 600.0
 _MB = 1e6
 _EPILOG = """\
@@ -53,8 +55,20 @@ def build_parser() -> CommandParser:
         epilog=_EPILOG.format(methods=_wrapped(METHODS)),
     )
     add = parser.add_argument_group("input").add_argument
-    add("inputs", metavar="INPUT", nargs="+", help="files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst")
-    add("--truth", metavar="FILE", required=True, help="the true answers, columns task and label, in any format")
+    add(
+        "inputs",
+        type=local,
+        metavar="INPUT",
+        nargs="+",
+        help="files, folders or globs: Parquet, Avro, CSV, JSON lines, .gz, .zst",
+    )
+    add(
+        "--truth",
+        type=local,
+        metavar="FILE",
+        required=True,
+        help="the true answers, columns task and label, in any format",
+    )
     columns = (
         "what task, worker, label, time and op are called in the inputs, task and label also in --truth if it has them "
         "(default: the same)"

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser
 from pipelines.errors import InvalidSettingError
 from pipelines.settings import parse_columns
@@ -37,12 +38,18 @@ def build_parser() -> CommandParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument_group("input").add_argument
-    add("run", metavar="RUN", help="the folder of a finished run")
-    add("--truth", metavar="FILE", required=True, help="the true answers, columns task and label, in any format")
+    add("run", type=local, metavar="RUN", help="the folder of a finished run")
+    add(
+        "--truth",
+        type=local,
+        metavar="FILE",
+        required=True,
+        help="the true answers, columns task and label, in any format",
+    )
     columns = "what task and label are called in --truth (default: the same)"
     add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
     skills = "the true skills, columns worker and skill, as simulate writes them (default: none)"
-    add("--skills", metavar="FILE", default="", help=skills)
+    add("--skills", type=local, metavar="FILE", default="", help=skills)
     add = parser.add_argument_group("output").add_argument
     add("--json", action="store_true", help="print one JSON object, for machines, and nothing else (default: tables)")
     return parser

@@ -3,8 +3,11 @@
 import sys
 from collections.abc import Sequence
 
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser
 from pipelines.gates import KINDS, GateResult, codes_table, exit_code_of
+
+NO_USABLE_LABEL = 3  # the exit code
 
 
 def add_gate_options(parser: CommandParser) -> None:
@@ -14,7 +17,7 @@ def add_gate_options(parser: CommandParser) -> None:
     gate = f"end with an exit code of its own if: {names}; in quotes; may be given several times (default: none)"
     add("--fail-if", metavar="GATE", action="append", default=[], help=gate)
     lineage = "write the run as an OpenLineage event, JSON, to this file (default: none)"
-    add("--lineage", metavar="FILE", default="", help=lineage)
+    add("--lineage", type=local, metavar="FILE", default="", help=lineage)
 
 
 def tell_left_out(patterns: Sequence[str]) -> None:

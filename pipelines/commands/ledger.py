@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser, whole_number
 from pipelines.commands.actions import refuse_other_options
 from pipelines.commands.model_options import add_whole
@@ -56,13 +57,13 @@ def build_parser() -> CommandParser:
     )
     add = parser.add_argument_group("ledger").add_argument
     add("action", metavar="ACTION", help=", ".join(_ACTIONS))
-    add("ledger", metavar="DIR", help="the folder of the ledger")
+    add("ledger", type=local, metavar="DIR", help="the folder of the ledger")
     add("--json", action="store_true", help="print one JSON object and nothing else (default: tables)")
     add = parser.add_argument_group("actions").add_argument
     to = "of rollback: the version that shall hold again"
     add("--to", metavar="N", type=whole_number("--to"), default=None, help=to)
     add("--worker", metavar="ID", default="", help="of forget: the worker")
-    add("--output", metavar="DIR", default="", help="of export: the run folder to write")
+    add("--output", type=local, metavar="DIR", default="", help="of export: the run folder to write")
     kinds = f"of export: {', '.join(OUTPUT_FORMATS)} (default: that of the nights)"
     add("--output-format", metavar="FORMAT", default="", help=kinds)
     add_whole(
@@ -187,7 +188,11 @@ def _export(folder: "LedgerFolder", args: Namespace) -> _Found:
     if not args.output:
         raise InvalidSettingError("export needs --output: the folder to write the run to.")
     with folder.locked():
-        manifest = upkeep.export(folder, args.output, args.output_format)
+        try:
+            manifest = upkeep.export(folder, args.output, args.output_format)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"--output {args.output} cannot be written: {reason}. Nothing is in it.") from error
     counts = manifest["counts"]
     sentence = f"{counts['scores']:,} answers and {counts['workers']:,} skills are in {args.output}."
     return dict(manifest), [Notes(args.ledger, (sentence,))]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser
 from pipelines.errors import CrowdbeamError, InvalidSettingError, RunError
 from pipelines.terminal import Block, Facts, Grid, Notes, show_blocks, write_out
@@ -68,7 +69,7 @@ def build_parser() -> CommandParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument_group("input").add_argument
-    add("run", metavar="RUN", help="the folder of a finished run, or of a stream's snapshot")
+    add("run", type=local, metavar="RUN", help="the folder of a finished run, or of a stream's snapshot")
     add = parser.add_argument_group("output").add_argument
     add("--to", metavar="WAREHOUSE", action="append", required=True, help="where it is loaded; may be given again")
     add("--json", action="store_true", help="print one JSON object, for machines, and nothing else (default: tables)")

@@ -5,6 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from crowdcore.options import SOLVERS, STARTS, WEIGHTS
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser, number, whole_number
 from pipelines.errors import InvalidSettingError
 from pipelines.settings import MODELS, MULTICLASS, AggregateSettings
@@ -28,7 +29,7 @@ def add_model_options(parser: CommandParser) -> None:
     prior = "how frequent the classes of --classes are, or a JSON object (default: all alike)"
     add("--class-prior", metavar="A=P,B=P,...", default="", help=prior)
     skills = "skills known before: an earlier run, or a file with columns worker and skill (default: none)"
-    add("--prior-skills", metavar="RUN|FILE", default="", help=skills)
+    add("--prior-skills", type=local, metavar="RUN|FILE", default="", help=skills)
     strength = "how much a known skill counts, in common tasks (default: %(default)g)"
     add_number(add, "--prior-strength", "N", _DEFAULTS.prior_strength, strength)
     solver = f"{', '.join(SOLVERS)}: the same minimum, fast or by the paper's update (default: %(default)s)"

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines import progress
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser
-from pipelines.commands.gate_options import add_gate_options, gate_codes, tell_gates, tell_left_out
+from pipelines.commands.gate_options import NO_USABLE_LABEL, add_gate_options, gate_codes, tell_gates, tell_left_out
+from pipelines.commands.input_options import add_input_options
 from pipelines.commands.model_options import add_model_options, add_whole, aggregate_settings_of
 from pipelines.gates import parse_gates
 from pipelines.ledger.night_settings import DEFAULT_KEEP, RESCORE, NightSettings
-from pipelines.settings import INPUT_FORMATS, OUTPUT_FORMATS, TIME_UNITS, BatchSettings, parse_columns, seconds_of
+from pipelines.settings import OUTPUT_FORMATS, TIME_UNITS, BatchSettings, parse_columns, seconds_of
 from pipelines.terminal import Block, Facts, Grid, Notes, ProgressLine, show_blocks, show_progress, write_out
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "Add the new labels of a night to a ledger, and bring warehouses up to date."
 TAKES_BEAM_OPTIONS = False
-NO_USABLE_LABEL = 3
 _REASONS_TOLD = 3
 _EPILOG = f"""\
 examples:
@@ -59,21 +60,14 @@ def build_parser() -> CommandParser:
 
 
 def _add_input_options(parser: CommandParser) -> None:
-    add = parser.add_argument_group("input").add_argument
-    add("inputs", metavar="NEW", nargs="+", help="files, folders, globs or warehouse tables with the new labels")
-    columns = "what task, worker, label, time and op are called in the inputs (default: the same)"
-    add("--columns", metavar="FIELD=COLUMN,...", default="", help=columns)
-    kinds = f"{', '.join(INPUT_FORMATS)} (default: auto, by the file's name)"
-    add("--input-format", metavar="FORMAT", default="auto", help=kinds)
-    gold = "known answers, columns task and label; may be given several times (default: none)"
-    add("--gold", metavar="FILE", action="append", default=[], help=gold)
+    add = add_input_options(parser, "NEW", "files, folders, globs or warehouse tables with the new labels")
     unit = f"of times that are numbers: {', '.join(TIME_UNITS)} (default: %(default)s)"
     add("--time-unit", metavar="UNIT", default="us", help=unit)
 
 
 def _add_ledger_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("ledger").add_argument
-    add("--ledger", metavar="DIR", required=True, help="the folder of the ledger; a new one is made")
+    add("--ledger", type=local, metavar="DIR", required=True, help="the folder of the ledger; a new one is made")
     ttl = "close a task so long after its last label, 12h, 30d; late labels are rejected (default: 0, never)"
     add("--task-ttl", metavar="TIME", default="0", help=ttl)
     rescore = f"which answers are given anew: {', '.join(RESCORE)} (default: %(default)s, those whose labels changed)"

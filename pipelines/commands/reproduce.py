@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser, whole_number
 from pipelines.errors import InvalidSettingError
 from pipelines.terminal import Notes, show_blocks
@@ -55,12 +56,12 @@ def build_parser() -> CommandParser:
     add = parser.add_argument_group("input").add_argument
     add("experiment", metavar="EXPERIMENT", nargs="?", default="all", help="which one (default: %(default)s)")
     data = "a folder with rte1, temp, dogs and web, each with labels.csv and truth.csv (default: none)"
-    add("--data", metavar="FOLDER", default="", help=data)
+    add("--data", type=local, metavar="FOLDER", default="", help=data)
     trials = "trials of each simulation, as many as the paper's (default: %(default)s)"
     add("--trials", metavar="N", type=whole_number("--trials"), default=300, help=trials)
     add("--seed", metavar="S", type=whole_number("--seed"), default=0, help="the seed of chance (default: %(default)s)")
     add = parser.add_argument_group("output").add_argument
-    add("--output", metavar="DIR", required=True, help="the folder to write to")
+    add("--output", type=local, metavar="DIR", required=True, help="the folder to write to")
     add("--quiet", action="store_true", help="print nothing (default: tables, and progress on a terminal)")
     return parser
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crowdcore.errors import CrowdcoreError
+from pipelines.addresses import local
 from pipelines.arguments import CommandParser, number, whole_number
 from pipelines.errors import InvalidSettingError
 from pipelines.terminal import Facts, Notes, show_blocks
@@ -65,7 +66,7 @@ def _add_crowd_options(parser: CommandParser) -> None:
 
 def _add_output_options(parser: CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--output", metavar="DIR", required=True, help="the folder to write to")
+    add("--output", type=local, metavar="DIR", required=True, help="the folder to write to")
     add("--overwrite", action="store_true", help="replace the crowd in --output (default: refuse a folder with files)")
     _add_whole(add, "--files", 4, "how many files of labels (default: %(default)s)")
     kinds = f"the format of the labels: {', '.join(FORMATS)} (default: %(default)s)"

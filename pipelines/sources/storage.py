@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 import zstandard
 
+from pipelines.addresses import meant
+from pipelines.errors import InvalidSettingError
+
 COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _EXTRAS = {
     "gs": ("gcp", "google.cloud.storage"),
@@ -35,44 +38,44 @@ def is_local(path: str) -> bool:
 
 def join(folder: str, *names: str) -> str:
     """The path of something in a folder."""
-    return os.path.join(folder, *names) if is_local(folder) else str(_beam().join(folder, *names))
+    return os.path.join(folder, *names) if is_local(folder) else str(_beam(folder).join(folder, *names))
 
 
 def exists(path: str) -> bool:
     """Whether there is such a file or folder."""
-    return os.path.exists(path) if is_local(path) else bool(_beam().exists(path))
+    return os.path.exists(path) if is_local(path) else bool(_beam(path).exists(path))
 
 
 def size_of(path: str) -> int:
     """The size of a file in bytes."""
-    return os.path.getsize(path) if is_local(path) else int(_beam().match([path])[0].metadata_list[0].size_in_bytes)
+    return os.path.getsize(path) if is_local(path) else match(path)[0][1]
 
 
 def match(pattern: str) -> list[tuple[str, int]]:
     """The files that a pattern stands for, with their sizes."""
-    return [(one.path, int(one.size_in_bytes)) for one in _beam().match([pattern])[0].metadata_list]
+    return [(one.path, int(one.size_in_bytes)) for one in _beam(pattern).match([pattern])[0].metadata_list]
 
 
 def checksum(path: str) -> str:
     """What the file system knows of the content of a file that is not local."""
-    return str(_beam().checksum(path))
+    return str(_beam(path).checksum(path))
 
 
 def create(path: str) -> Any:
     """A new file to write to, on another file system."""
     from apache_beam.io.filesystem import CompressionTypes
 
-    return _beam().create(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    return _beam(path).create(path, compression_type=CompressionTypes.UNCOMPRESSED)
 
 
 def rename(sources: Sequence[str], places: Sequence[str]) -> None:
     """Moves files of another file system."""
-    _beam().rename(list(sources), list(places))
+    _beam(*places).rename(list(sources), list(places))
 
 
 def delete(paths: Sequence[str]) -> None:
     """Removes files of another file system."""
-    _beam().delete(list(paths))
+    _beam(*paths).delete(list(paths))
 
 
 def read_bytes(path: str) -> bytes:
@@ -81,9 +84,20 @@ def read_bytes(path: str) -> bytes:
         return bytes(file.read())
 
 
-def _beam() -> Any:
+def _beam(*paths: str) -> Any:
+    """Beam's file systems; raises `InvalidSettingError` when that of the first of `paths` cannot be had."""
     from apache_beam.io.filesystems import FileSystems
 
+    for path in paths[:1]:
+        if advice := missing_extra(path):
+            raise InvalidSettingError(f"{path} cannot be reached: its file system is not installed. Try: {advice}")
+        try:
+            FileSystems.get_filesystem(path)
+        except ValueError as error:
+            hint = meant(
+                path.partition("://")[0], {}, "Give a path of this machine, or gs://, s3://, hdfs:// or azfs://."
+            )
+            raise InvalidSettingError(f"{path} is in no file system that is known. {hint}") from error
     return FileSystems
 
 
@@ -119,7 +133,7 @@ def open_file(path: str) -> Any:
         return pa.memory_map(path, "r") if Path(path).stat().st_size else pa.BufferReader(b"")
     from apache_beam.io.filesystem import CompressionTypes
 
-    return pa.PythonFile(_beam().open(path, compression_type=CompressionTypes.UNCOMPRESSED), "r")
+    return pa.PythonFile(_beam(path).open(path, compression_type=CompressionTypes.UNCOMPRESSED), "r")
 
 
 def open_stream(path: str) -> Any:

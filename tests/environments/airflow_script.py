@@ -37,12 +37,12 @@ def main():
             "skip_on": list(task.skip_on_exit_code),
             "before": sorted(task.upstream_task_ids),
         }
-    aggregate = dag.get_task("aggregate")
+    nightly = dag.get_task("nightly")
     day = datetime(2026, 11, 17, 2, tzinfo=timezone.utc)
-    found["command"] = aggregate.render_template(aggregate.bash_command, {"data_interval_start": day})
+    found["command"] = nightly.render_template(nightly.bash_command, {"data_interval_start": day})
     night = dag.timetable.infer_manual_data_interval(run_after=_moment(2026, 11, 18, 2, 30))
     found["night"] = [night.start.isoformat(), night.end.isoformat()]
-    operator, skip = type(aggregate), aggregate.skip_on_exit_code
+    operator, skip = type(nightly), nightly.skip_on_exit_code
     found["ended"] = [ended(operator, command, skip_on_exit_code=list(skip)) for command in given["commands"]]
     Path(sys.argv[2]).write_text(json.dumps(found), "utf-8")
 

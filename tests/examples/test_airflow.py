@@ -52,15 +52,15 @@ def found(request, tmp_path_factory):
 def test_airflow_imports_the_dag_without_an_error(found):
     assert found["version"].split(".")[0] == found["asked"].rpartition("-")[2]
     assert found["errors"] == []
-    assert sorted(found["tasks"]) == ["aggregate", "build_models"]
+    assert sorted(found["tasks"]) == ["build_models", "nightly"]
 
 
 def test_nights_come_one_after_another_and_failures_are_retried(found):
     assert (found["catchup"], found["max_active_runs"]) == (True, 1)
     for task in found["tasks"].values():
         assert (task["retries"], task["depends_on_past"]) == (3, True)
-    assert found["tasks"]["build_models"]["before"] == ["aggregate"]
-    assert found["tasks"]["aggregate"]["skip_on"] == [kind.code for kind in KINDS if kind.name == "no-new-labels"]
+    assert found["tasks"]["build_models"]["before"] == ["nightly"]
+    assert found["tasks"]["nightly"]["skip_on"] == [kind.code for kind in KINDS if kind.name == "no-new-labels"]
 
 
 def test_the_command_reads_the_day_that_the_night_is_for(found):

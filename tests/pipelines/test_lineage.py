@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import subprocess
 import uuid
 from pathlib import Path
@@ -68,7 +69,8 @@ def changed(event, *path, to):
 
 
 def test_the_client_makes_the_same_event_of_it(run, event, tmp_path):
-    loaded = lineage_event(run.manifest, outputs=[str(run.folder), *WAREHOUSES], job_name="nightly")
+    loads = {**{key: {"scores": 60, "runs": 1} for key in WAREHOUSES}, "answers": {"scores": 60}, "up-to-date": {}}
+    loaded = lineage_event(run.manifest, loaded=loads, job_name="nightly")
     found = by_the_client({"events": [event, loaded]}, tmp_path)["events"]
     assert found == [event, loaded]
 
@@ -188,11 +190,12 @@ def test_outputs_of_a_folder_have_the_columns_of_the_schemas_and_what_was_writte
 
 @pytest.mark.parametrize("target", WAREHOUSES)
 def test_outputs_of_a_warehouse_are_its_tables(target, run):
-    outputs = lineage_event(run.manifest, outputs=[target], job_name="nightly")["outputs"]
+    written = dict.fromkeys(loads.TABLES, 7) | {"runs": 3}
+    outputs = lineage_event(run.manifest, loaded={target: written}, job_name="nightly")["outputs"]
     assert [one["name"].rpartition(".")[2] for one in outputs] == list(loads.TABLES)
     rows = {one["name"].rpartition(".")[2]: one["outputFacets"]["outputStatistics"]["rowCount"] for one in outputs}
-    assert rows["scores"] == rows["score_history"] == 60
-    assert (rows["rejects"], rows["runs"]) == (1, 1)
+    assert rows == written
+    assert all("size" not in one["outputFacets"]["outputStatistics"] for one in outputs)
     for one in outputs:
         columns = [field["name"] for field in one["facets"]["schema"]["fields"]]
         assert columns == loads.table_schema(one["name"].rpartition(".")[2]).names
@@ -202,7 +205,8 @@ def test_no_secret_gets_into_the_event(run):
     """Warehouses refuse passwords in addresses; what is there all the same stays out."""
     manifest = {**run.manifest, "inputs": [{**run.manifest["inputs"][0], "path": "s3://key:s3cret@bucket/labels.csv"}]}
     targets = ["postgresql://me:s3cret@db/crowd?password=s3cret", "bigquery://p/d?token=s3cret", "gs://b/run?x=s3cret"]
-    assert "s3cret" not in json.dumps(lineage_event(manifest, outputs=targets, job_name="nightly"))
+    event = lineage_event(manifest, loaded={key: {} for key in targets}, job_name="nightly")
+    assert "s3cret" not in json.dumps(event)
 
 
 def test_the_same_run_has_the_same_id_whatever_it_looks_like():
@@ -212,10 +216,10 @@ def test_the_same_run_has_the_same_id_whatever_it_looks_like():
 
 def test_the_namespace_of_the_job_is_openlineages_variable(run, monkeypatch):
     monkeypatch.delenv("OPENLINEAGE_NAMESPACE", raising=False)
-    job = lineage_event(run.manifest, outputs=[], job_name="crowd.nightly")["job"]
+    job = lineage_event(run.manifest, job_name="crowd.nightly")["job"]
     assert (job["namespace"], job["name"]) == ("crowdbeam", "crowd.nightly")
     monkeypatch.setenv("OPENLINEAGE_NAMESPACE", "airflow-prod")
-    assert lineage_event(run.manifest, outputs=[], job_name="x")["job"]["namespace"] == "airflow-prod"
+    assert lineage_event(run.manifest, job_name="x")["job"]["namespace"] == "airflow-prod"
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
@@ -224,6 +228,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(tmp_path
         (tmp_path / "nowhere" / "event.json", "cannot be written: make its folder first."),
         (tmp_path, "is a folder; give a file."),
         (tmp_path / "run" / "event.json", "lies in --output, where runs alone are; give another place."),
+        (f"file://{tmp_path}/run/event.json", "lies in --output, where runs alone are; give another place."),
+        ("nosuch://bucket/event.json", "nosuch://bucket/event.json is in no file system that is known."),
     ]:
         run = run_command("aggregate", labels, "--output", tmp_path / "run", "--lineage", place)
         assert (run.code, run.out) == (2, "")
@@ -244,6 +250,23 @@ def test_a_file_that_is_no_event_is_not_overwritten(tmp_path, command):
     for overwrite in ((), ("--overwrite",) if command[0] == "aggregate" else ()):
         assert run_command(*words, "--lineage", tmp_path / "event.json", *overwrite).code == 0
         assert json.loads((tmp_path / "event.json").read_text("utf-8"))["eventType"] == "COMPLETE"
+
+
+def test_a_device_is_refused_and_a_link_stays_a_link(tmp_path):
+    """An event is moved to its place: it would take that of the device, or of the link."""
+    labels = write_rows(tmp_path / "labels.csv", ("task", "worker", "label"), crowd_rows())
+    os.mkfifo(tmp_path / "pipe")
+    run = run_command("nightly", labels, "--ledger", tmp_path / "ledger", "--lineage", tmp_path / "pipe")
+    assert (run.code, "pipe is a device or a pipe; give a file." in run.err) == (2, True)
+    (tmp_path / "latest.json").symlink_to("event.json")
+    for number in (1, 2):
+        night = write_rows(tmp_path / f"{number}.csv", ("task", "worker", "label"), crowd_rows()[:number])
+        assert (
+            run_command("nightly", night, "--ledger", tmp_path / "new", "--lineage", tmp_path / "latest.json").code == 0
+        )
+        assert (tmp_path / "latest.json").is_symlink()
+        (given,) = json.loads((tmp_path / "event.json").read_text("utf-8"))["inputs"]
+        assert given["name"] == str(night)
 
 
 def test_an_event_is_replaced_whole_and_a_failure_is_told(tmp_path):

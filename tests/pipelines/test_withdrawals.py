@@ -12,7 +12,7 @@ from oracle import checksum
 from source_files import avro_bytes, csv_bytes, jsonl_bytes, parquet_bytes
 
 from pipelines.aggregate import AggregateLabels
-from pipelines.commands.aggregate import NO_USABLE_LABEL
+from pipelines.commands.gate_options import NO_USABLE_LABEL
 from pipelines.sources import jsonl
 
 NAMES = ("task", "worker", "label", "time", "op")

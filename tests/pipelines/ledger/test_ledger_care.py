@@ -71,6 +71,12 @@ def test_nothing_is_written_into_a_ledger(ledger, night, output):
     assert ledger_command("verify", ledger)["sound"]
 
 
+def test_an_export_that_cannot_be_written_says_so(ledger, tmp_path):
+    (tmp_path / "file").touch()
+    run = ledger_command("export", ledger, "--output", tmp_path / "file" / "run", code=1)
+    assert run.err == f"crowdbeam: --output {tmp_path}/file/run cannot be written: Not a directory. Nothing is in it.\n"
+
+
 def test_a_ledger_is_not_exported_into_itself(ledger):
     assert "lies in the ledger" in ledger_command("export", ledger, "--output", ledger / "run", code=2).err
 
