@@ -186,6 +186,16 @@ def test_a_row_that_was_overtaken_is_not_the_last_of_its_id_in_the_topic():
     assert recent.newer("scores", [b"t"], [b"2"], [2]) == ([b"t"], [b"2"]), "again, it does no harm"
 
 
+def test_a_row_is_known_to_be_overtaken_for_a_while_after_the_turn():
+    recent = _Recent()
+    recent.newer("scores", [b"t"], [b"2"], [2])
+    recent._turn_over()
+    assert recent.newer("scores", [b"t"], [b"1"], [1]) == ([], [])
+    recent._turn_over()
+    assert recent.newer("scores", [b"t"], [b"1"], [1]) == ([b"t"], [b"1"])
+    recent.close()
+
+
 def test_rows_of_a_stream_that_has_gone_quiet_are_forgotten(monkeypatch):
     monkeypatch.setattr(kafka_sink, "_RECENT_S", 0.01)
     recent = _Recent()

@@ -271,5 +271,9 @@ def test_a_folder_that_is_missing_is_refused_and_one_that_goes_away_is_waited_fo
         FolderSource(str(tmp_path), readers=0)
     with pytest.raises(InvalidSettingError, match="--input-format"):
         EventSettings(input_format="xml")
-    polled = FolderSource("nowhere://x/").reader(0).poll(b"", 10, 0)
+    reader = FolderSource(str(tmp_path)).reader(0)
+    tmp_path.rename(tmp_path.with_name("away"))
+    polled = reader.poll(b"", 10, 0)
     assert (polled.blocks, polled.more) == ((), False)
+    with pytest.raises(InvalidSettingError, match="no file system that is known"):
+        FolderSource("nowhere://x/").reader(0).poll(b"", 10, 0)

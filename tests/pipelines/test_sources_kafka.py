@@ -25,7 +25,7 @@ from pipelines.events import EventSettings
 from pipelines.sources import kafka as kafka_source
 from pipelines.sources import kafka_reader
 from pipelines.sources.kafka import kafka_source_of
-from pipelines.sources.unbounded import CAUGHT_UP
+from pipelines.sources.unbounded import CAUGHT_UP, NOT_KNOWN
 
 
 @pytest.fixture
@@ -108,6 +108,16 @@ def test_a_lone_event_is_not_held_back(kafka, opened):
     polled = reader.poll(found.position, 1000, 30)
     assert len(polled.blocks) == 1
     assert time.monotonic() - begun < 5
+
+
+def test_a_partition_whose_end_is_not_known_yet_is_not_caught_up(kafka, opened):
+    topic = new_topic(kafka, 2)
+    reader = opened(source_of(kafka, topic))
+    reader.poll(b"", 10, 1.0)
+    known = {f"{topic}-0": 0, f"{topic}-1": 0}
+    assert reader._watermark_us(known) == CAUGHT_UP
+    assert reader._watermark_us({f"{topic}-0": 0}) == NOT_KNOWN
+    assert reader._watermark_us({}) == NOT_KNOWN
 
 
 def test_latest_begins_behind_what_is_there_and_stays_there_after_a_restart(kafka, opened):

@@ -76,6 +76,13 @@ def test_an_answer_is_given_again_when_its_probability_changes_by_more_than_emit
     assert given(board.learn(skills(3, ann=far), NOW)) == {"t": ("yes", pytest.approx(probability(far)))}
 
 
+def test_a_settled_model_gives_a_score_again_though_its_probability_stays_one():
+    board, first = board_with(skills(1, ann=40.0), ("t", "ann", "yes", 1))
+    assert first == {"t": ("yes", 1.0)}
+    (row,) = board.learn(skills(2, settled=True, ann=41.0), NOW).to_pylist()
+    assert (row["probability"], row["score"]) == (1.0, 41.0)
+
+
 def test_small_changes_that_add_up_are_given():
     board, _ = board_with(skills(1, ann=1.0), ("t", "ann", "yes", 1), emit_if=0.01)
     assert given(board.learn(skills(2, ann=1.04), NOW)) == {}

@@ -35,6 +35,12 @@ def test_what_comes_again_is_taken_again_at_once_and_keeps_nothing_else_from_its
     assert taken == [b"a", b"b", b"a again", b"b again", b"c", b"d", b"e"]
 
 
+def test_what_comes_again_does_not_set_the_count_back():
+    note, held = {}, Bag()
+    numbers = [1, 2, 3, 1, 4]
+    assert [[n for _, n, _ in in_turn(seal(0, number, b"x"), note, held)] for number in numbers] == [[n] for n in numbers]
+
+
 def test_senders_do_not_wait_for_each_other():
     note, held = {}, Bag()
     numbers = itertools.count(1)
