@@ -114,6 +114,20 @@ def test_twenty_kills_at_random_moments_of_ten_nights_change_nothing(nights, far
             assert files_of(folder) == files_of(after[number])
 
 
+def test_twenty_kills_at_random_moments_of_one_night_change_nothing(nights, farm, undisturbed, tmp_path):
+    after, seconds = undisturbed
+    draw, folder = random.Random(7), tmp_path / "now"
+    night = draw.randrange(1, N_NIGHTS)
+    expected = told_by(after[night])
+    for _ in range(20):
+        shutil.copytree(after[night - 1], folder)
+        kill(farm, nights[night], folder, draw.uniform(0, seconds[night]))
+        assert farm.run("nightly", *nights[night], *options_of(folder), "--quiet")["code"] == 0
+        assert_same(folder, expected)
+        assert files_of(folder) == files_of(after[night])
+        shutil.rmtree(folder)
+
+
 POINTS = {
     "fsync": (1, -1),
     "publish": (1,),
