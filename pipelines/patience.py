@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pipelines.errors import RunError, first_line
+from pipelines.waits import WAITS
 
 T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _WARN_EVERY_S = 30.0
+_TELL_AFTER_S = 1.0  # a transaction that meets another one is no wait
 
 
 def until_done(
@@ -25,19 +27,24 @@ def until_done(
     sentence, as "The folder out took nothing".
     """
     began, warned, pause = time.monotonic(), 0.0, _FIRST_PAUSE_S
-    while True:
-        try:
-            return action()
-        except away as error:
-            failure = error
-        tried()
-        now = time.monotonic()
-        if now - began > patience_s:
-            raise RunError(
-                f"{what} for {now - began:.0f} s: {first_line(failure)}. Start again when it is back."
-            ) from failure
-        if not warned or now - warned > _WARN_EVERY_S:
-            warned = now
-            logging.getLogger(__name__).warning("%s: %s; trying again.", what, first_line(failure))
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
+    try:
+        while True:
+            try:
+                return action()
+            except away as error:
+                failure = error
+            tried()
+            now = time.monotonic()
+            if now - began > patience_s:
+                raise RunError(
+                    f"{what} for {now - began:.0f} s: {first_line(failure)}. Start again when it is back."
+                ) from failure
+            if not warned or now - warned > _WARN_EVERY_S:
+                warned = now
+                logging.getLogger(__name__).warning("%s: %s; trying again.", what, first_line(failure))
+            if now - began >= _TELL_AFTER_S:
+                WAITS.lasts(what, f"{what}: {first_line(failure)}")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+    finally:
+        WAITS.over(what)

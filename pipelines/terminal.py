@@ -210,6 +210,9 @@ class StreamLine:
     >>> line.see({"events": 1200, "lag": {"labels-0": 5}, "model_version": 3, "counts": {"events_rejected": 2}})
     >>> line.text()
     '1,200 events  5 waiting  model 3  2 rejected  0 s'
+    >>> line.see(None, ["Postgres took no rows: it is shutting down"])
+    >>> line.text()
+    'Postgres took no rows: it is shutting down  0 s'
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -217,16 +220,19 @@ class StreamLine:
         self._began = clock()
         self._status: Mapping[str, Any] | None = None
         self._marks: list[tuple[float, int]] = []
+        self._waits: Sequence[str] = ()
 
-    def see(self, status: Mapping[str, Any] | None) -> None:
-        """Takes the stream's latest status; there is none before it has read anything."""
-        self._status = status or None
+    def see(self, status: Mapping[str, Any] | None, waits: Sequence[str] = ()) -> None:
+        """Takes the stream's latest status, none before it has read anything, and what it waits for."""
+        self._status, self._waits = status or None, waits
         if status:
             self._marks = [*self._marks[-_MARKS:], (self._clock(), status["events"])]
 
     def text(self) -> str:
         """The line as it is now."""
         elapsed = f"{self._clock() - self._began:.0f} s"
+        if self._waits:
+            return f"{'; '.join(self._waits)}  {elapsed}"
         if self._status is None:
             return f"starting  {elapsed}"
         parts = [f"{self._status['events']:,} events"]

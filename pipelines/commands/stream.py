@@ -242,6 +242,17 @@ def _run(args: Namespace, beam_args: Sequence[str]) -> int:
         return _run_in(control, args, beam_args)
 
 
+def _tell_waits(told: list[str], waits: Sequence[str]) -> None:
+    """Says what the stream waits for, each once while it lasts, and when it goes on; `told` is what was said."""
+    for sentence in waits:
+        if sentence not in told:
+            told.append(sentence)
+            sys.stderr.write(f"crowdbeam: {sentence}. The stream waits for it; nothing is lost.\n")
+    if told and not waits:
+        told.clear()
+        sys.stderr.write("crowdbeam: the stream goes on.\n")
+
+
 def _run_in(control: str, args: Namespace, beam_args: Sequence[str]) -> int:
     settings = settings_of(args, control)
     if beam_args:
@@ -256,8 +267,15 @@ def _run_in(control: str, args: Namespace, beam_args: Sequence[str]) -> int:
         if wanted:
             sys.stderr.write(f"crowdbeam: reading {settings.source}; requests and status in {control}\n")
 
+    told: list[str] = []
+
+    def see(status: dict[str, Any] | None, waits: list[str]) -> None:
+        line.see(status, waits)
+        if wanted:
+            _tell_waits(told, waits)
+
     with show_progress(line, wanted):
-        status = supervise.run(settings, beam_args, line.see, begun)
+        status = supervise.run(settings, beam_args, see, begun)
     if args.json:
         write_out(json.dumps(status, ensure_ascii=False))
     elif status["ended"] == "stopped":

@@ -25,12 +25,13 @@ from pipelines.kafka_client import kafka_library, properties_of, refuse_settings
 from pipelines.sinks import KEYS
 from pipelines.sinks.json_rows import json_rows, key_texts
 from pipelines.sinks.kafka_topics import make_topics
+from pipelines.waits import WAITS
 
 PATIENCE_S = 600.0
 COMPACTED = ("scores", "skills", "graph")
 _ANY_PARTITION = -1
 _ANSWER_S = 10.0
-_WARN_EVERY_S = 30.0
+_WARN_EVERY_S, _TELL_AFTER_S = 30.0, 5.0
 _STEP_S = 0.2
 _ROWS = 20_000
 _RECENT_S = 60.0
@@ -208,6 +209,13 @@ class KafkaSink:
 
     def _wait(self, most: int) -> None:
         """Serves the producer until at most `most` messages wait; gives up when its patience ends without progress."""
+        what = f"Kafka at {self._target.bootstrap} takes no rows"
+        try:
+            self._wait_told(most, what)
+        finally:
+            WAITS.over(what)
+
+    def _wait_told(self, most: int, what: str) -> None:
         waiting, since = len(self._producer), time.monotonic()
         warned = since
         while len(self._producer) > most or self._failure:
@@ -216,6 +224,7 @@ class KafkaSink:
             now = time.monotonic()
             if len(self._producer) < waiting:
                 waiting, since = len(self._producer), now
+                WAITS.over(what)
                 continue
             self.retries += 1
             if now - since > self._target.patience_s:
@@ -223,6 +232,8 @@ class KafkaSink:
                     f"Kafka at {self._target.bootstrap} took no row for {now - since:.0f} s; {waiting} rows wait. "
                     "See that its brokers run, then start again."
                 )
+            if now - since > _TELL_AFTER_S:
+                WAITS.lasts(what, f"{what}: {waiting:,} wait")
             if now - max(warned, since) > _WARN_EVERY_S:
                 warned = now
                 logging.getLogger(__name__).warning(

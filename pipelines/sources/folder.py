@@ -107,7 +107,7 @@ class FolderReader:
         self._source, self._number = source, number
         self._open: OpenFile | None = None
         self._latest_us = 0
-        self._away = False
+        self._away = ""
         self._files: dict[str, int] = {}  # as they were listed last
         self._listed_at = -math.inf
         self._waiting: list[tuple[str, int]] = []  # to be read, that under way first; (name, size)
@@ -174,6 +174,7 @@ class FolderReader:
             dict(counts),
             more,
             watermark_us=self._watermark_us(before_us, more),
+            away=self._away,
         )
 
     def _watermark_us(self, before_us: int, more: bool) -> int:
@@ -188,11 +189,11 @@ class FolderReader:
         """Looks which of this reader's files are there."""
         try:
             self._files = {name: size for name, size in self._source.files().items() if self._is_mine(name)}
-            self._away = False
+            self._away = ""
         except InputError as error:
             if not self._away:
                 _log.warning("%s Waiting for it.", error)
-            self._away = True
+            self._away = str(error)
         self._listed_at = time.monotonic()
 
     def _unread(self, place: FolderPosition) -> list[tuple[str, int]]:

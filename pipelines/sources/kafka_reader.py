@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # second kept a core busy and answers were 5 s old; with these they are 1 s old.
 GATHER_S = 0.3
 _BACKLOG_S = 0.5
-LOOK_S = 30.0
+LOOK_S, LOOK_WHILE_AWAY_S = 30.0, 5.0
 GONE_S = 10.0
 _ASK_S = 5.0
 _MOST_AT_ONCE = 100_000
@@ -46,7 +46,7 @@ class KafkaReader:
         self._latest_us: dict[int, int] = {}
         self._partitions: list[int] = []
         self._looked_at = self._gone_since = -np.inf
-        self._away = self._stuck = False
+        self._stuck, self._away = False, ""
         self._refused: Any = None
 
     def poll(self, position: bytes, max_events: int, timeout_s: float) -> Polled:
@@ -54,7 +54,7 @@ class KafkaReader:
         offsets = self._offsets(position)
         if offsets is None:
             self._hear_out(timeout_s)
-            return Polled((), position)
+            return Polled((), position, away=self._away)
         if self._stuck or offsets != self._next:
             self._assign(offsets)
         messages = self._consume(max_events, timeout_s)
@@ -79,6 +79,7 @@ class KafkaReader:
             len(messages) >= max_events or any(lag.values()),
             lag,
             self._watermark_us(lag),
+            self._away,
         )
 
     def confirm(self, position: bytes) -> None:
@@ -195,7 +196,7 @@ class KafkaReader:
     def _look(self) -> None:
         """Looks for new partitions now and then; raises `RunError` when the topic is gone for good."""
         now = time.monotonic()
-        if now < self._looked_at + LOOK_S:
+        if now < self._looked_at + (LOOK_WHILE_AWAY_S if self._away else LOOK_S):
             return
         if self._partitions:
             self._looked_at = now
@@ -208,6 +209,7 @@ class KafkaReader:
             self._looked_at = now + 1 - LOOK_S
             return
         self._looked_at, self._gone_since = now, -np.inf
+        self._note_back()
         self._partitions = sorted(p for p in topic.partitions if p % self._source.readers == self._number)
 
     def _assign(self, offsets: dict[int, int]) -> None:
@@ -257,14 +259,15 @@ class KafkaReader:
             raise RunError(self._sentence(f"refuses the client: {self._refused.str()}"))
 
     def _note_away(self, error: Any) -> None:
+        sentence = self._sentence(f"is away: {error.str()}")
         if not self._away:
-            _log.warning("%s; waiting for it", self._sentence(f"is away: {error.str()}"))
-        self._away = True
+            _log.warning("%s; waiting for it", sentence)
+        self._away = sentence
 
     def _note_back(self) -> None:
         if self._away:
             _log.warning("Kafka at %s is back", self._source.bootstrap)
-        self._away = False
+        self._away = ""
 
     def _sentence(self, what: str) -> str:
         return f"Kafka at {self._source.bootstrap}, asked for the topic {self._source.topic!r}, {what}"

@@ -14,7 +14,7 @@ from pipelines.blocks import UNORDERED
 from pipelines.errors import InputError, InvalidSettingError, RunError
 from pipelines.records import Origin
 from pipelines.sources.messages import parse_messages
-from pipelines.sources.unbounded import CAUGHT_UP, Polled
+from pipelines.sources.unbounded import CAUGHT_UP, NOT_KNOWN, Polled
 
 if TYPE_CHECKING:
     from pipelines.sources.pubsub import PubSubSource
@@ -66,7 +66,7 @@ class PubSubReader:
         self._mark, self._last = "", 0
         self._batches: dict[int, list[str]] = {}
         self._leased: dict[int, float] = {}
-        self._away = False
+        self._away = ""
 
     def poll(self, position: bytes, max_events: int, timeout_s: float) -> Polled:
         """What the service has; nothing when it is away."""
@@ -74,7 +74,8 @@ class PubSubReader:
         self._renew()
         received = self._pull(max_events, timeout_s)
         if not received:
-            return Polled((), _packed(self._mark, self._last), watermark_us=0 if self._away else CAUGHT_UP)
+            watermark_us = NOT_KNOWN if self._away else CAUGHT_UP
+            return Polled((), _packed(self._mark, self._last), watermark_us=watermark_us, away=self._away)
         with self._lock:
             self._last += 1
             self._batches[self._last] = [one.ack_id for one in received]
@@ -155,16 +156,17 @@ class PubSubReader:
                 subscription=self._source.name, max_messages=wanted, timeout=max(wait_s, _LEAST_S), retry=None
             )
         except errors.DeadlineExceeded:  # how the service says that nothing waits
-            self._away = False
+            self._away = ""
             return []
         except (errors.NotFound, errors.Forbidden, errors.Unauthorized, errors.BadRequest) as error:
             raise RunError(f"Pub/Sub no longer gives {self._source.name}: {error.message}") from error
         except (errors.GoogleAPICallError, errors.RetryError) as error:
+            sentence = f"Pub/Sub at {self._client.transport.host} is away: {error.message}"
             if not self._away:
-                _log.warning("Pub/Sub at %s is away: %s; waiting for it", self._client.transport.host, error.message)
-            self._away = True
+                _log.warning("%s; waiting for it", sentence)
+            self._away = sentence
             return []
-        self._away = False
+        self._away = ""
         return list(type(response).pb(response).received_messages)
 
     def _renew(self) -> None:

@@ -33,6 +33,7 @@ class Polled:
         lag: events known to be waiting, by the partition's name.
         watermark_us: the latest time read where more is waiting: what waits there is about as old, or younger;
             `CAUGHT_UP` when nothing waits, `NOT_KNOWN` when nobody can tell.
+        away: why the source cannot be read now, in a sentence; it is waited for. Empty: it can.
     """
 
     blocks: tuple[LabelBlock, ...]
@@ -42,6 +43,7 @@ class Polled:
     more: bool = False
     lag: Mapping[str, int] = field(default_factory=dict)
     watermark_us: int = NOT_KNOWN
+    away: str = ""
 
 
 class Reader(Protocol):

@@ -26,7 +26,8 @@ from pipelines.table_files import write_file
 
 STATUS, DONE, DESCRIPTION, OWNER = "status.json", "done", "stream.json", "owner.json"
 PATIENCE_S = 600.0
-_REQUESTS = "requests"
+_REQUESTS, _WAITING = "requests", "waiting"
+_HOLDS_S = 60.0  # what was not told again for so long is over: its process was killed
 _REQUESTED: dict[str, list[Marker]] = {}  # by folder: what was asked for when it was looked at last
 _FAILING: set[str] = set()  # what has failed when it was tried last
 _log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class Control:
     def clear(self) -> None:
         """Removes the requests and the status that an earlier stream has left."""
         _REQUESTED.pop(self.folder, None)
-        for pattern in (self.path(_REQUESTS, "*.json"), self.path(DONE, "*.json"), self.path(STATUS)):
+        for pattern in (*(self.path(name, "*.json") for name in (_REQUESTS, DONE, _WAITING)), self.path(STATUS)):
             found = FileSystems.match([pattern])[0].metadata_list
             if found:
                 FileSystems.delete([file.path for file in found])
@@ -112,6 +113,26 @@ class Control:
         with spared(f"The status in {self.folder} cannot be read"):
             return read_json(self.path(STATUS))
         return None
+
+    def tell_waits(self, sentences: Mapping[str, str]) -> None:
+        """Says what this process waits for, unless the folder is away."""
+        path = self.path(_WAITING, f"{socket.gethostname()}-{os.getpid()}.json")
+        with spared(f"The control folder {self.folder} takes no waits"):
+            self._look()
+            if sentences:
+                write_json(path, {"at_s": time.time(), "waits": sorted(set(sentences.values()))})
+            elif FileSystems.exists(path):
+                FileSystems.delete([path])
+
+    def waits(self) -> list[str]:
+        """What the stream's processes wait for now: a sentence for each source or sink that is away."""
+        found: set[str] = set()
+        with spared(f"The waits in {self.folder} cannot be read"):
+            for file in FileSystems.match([self.path(_WAITING, "*.json")])[0].metadata_list:
+                known = read_json(file.path) or {"at_s": 0.0}
+                if time.time() - known["at_s"] < _HOLDS_S:
+                    found.update(known["waits"])
+        return sorted(found)
 
     def finish(self, marker: Marker, sender: int) -> None:
         """Tells that `sender` has done what was asked for; waits for a folder that is away."""

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
+from apache_beam.runners.worker import sdk_worker
 
 from pipelines.debugging import is_debugging
 from pipelines.errors import RunError
@@ -51,8 +52,10 @@ def place_of(beam_args: Sequence[str], name: str) -> dict[str, str]:
 def quiet_when_gone() -> Iterator[None]:
     """Has threads say nothing of `grpc.RpcError`: that a runner has ended is told once, in a sentence.
 
-    All other errors of threads are told as ever; with CROWDBEAM_DEBUG these are, too. In the end it waits a moment for
-    those of Beam's threads that the runner's end lets fail.
+    Nor does Beam's worker in this process print the tracebacks of bundles: of one that failed the job's end tells why,
+    and one that is broken off by the job's end means nothing. All other errors of threads are told as ever; with
+    CROWDBEAM_DEBUG these are, too. In the end it waits a moment for those of Beam's threads that the runner's end lets
+    fail.
     """
     before, others = threading.excepthook, set(threading.enumerate())
 
@@ -60,8 +63,10 @@ def quiet_when_gone() -> Iterator[None]:
         if not issubclass(args.exc_type, grpc.RpcError):
             before(args)
 
+    beams: Any = sdk_worker  # prints by a name that it does not have itself
     if not is_debugging():
         threading.excepthook = told
+        beams.print = lambda *texts, **how: None
     try:
         yield
     finally:
@@ -70,6 +75,7 @@ def quiet_when_gone() -> Iterator[None]:
             if thread.name.startswith(_WITH_THE_RUNNER):
                 thread.join(max(0.0, until - time.monotonic()))
         threading.excepthook = before
+        vars(beams).pop("print", None)
 
 
 class _Messages(threading.Thread):

@@ -11,6 +11,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from pipelines.sinks import DRAINED, WRITTEN
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import MARKER, Marker, unpack_marker
+from pipelines.waits import WAITS
 
 
 @dataclass
@@ -26,15 +27,27 @@ class NoteWritten(beam.PTransform):
 
     def expand(self, notices: beam.PCollection[tuple[str, bytes]]) -> Any:
         """Wires the steps."""
-        keyed = notices | "ByStage" >> beam.FlatMap(_keyed).with_output_types(tuple[int, bytes])
+        keyed = notices | "ByStage" >> beam.ParDo(_ByStageFn(self.control)).with_output_types(tuple[int, bytes])
         return keyed | "Note" >> beam.ParDo(_NoteWrittenFn(self.control, self.first))
 
 
-def _keyed(notice: tuple[str, bytes]) -> list[tuple[int, bytes]]:
-    name, data = notice
-    if name == WRITTEN:
-        return [(int(data), b"")]
-    return [(unpack_marker(data).sender, data)] if name == DRAINED else []
+class _ByStageFn(beam.DoFn):
+    """Runners keep it in one process with the sink before it, whose waits are then told in the control folder."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def setup(self) -> None:
+        WAITS.tell(self._control)
+
+    def teardown(self) -> None:
+        WAITS.leave(self._control)
+
+    def process(self, element: tuple[str, bytes]) -> list[tuple[int, bytes]]:
+        name, data = element
+        if name == WRITTEN:
+            return [(int(data), b"")]
+        return [(unpack_marker(data).sender, data)] if name == DRAINED else []
 
 
 class _NoteWrittenFn(beam.DoFn):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pipelines.sources.unbounded import Polled, Reader, Source
 from pipelines.streaming.control import Control
 from pipelines.streaming.envelopes import Marker
+from pipelines.waits import WAITS
 
 _CONTROL_EVERY_S = 1.0
 _CONFIRM_EVERY_S, _CONFIRM_AFTER_S = 5.0, 30.0
@@ -25,6 +26,7 @@ class PollDesk:
         self._lock = threading.Lock()
         self._looked_at = 0.0
         self._requests: list[Marker] = []
+        WAITS.tell(control)
 
     def requests(self, now: float) -> list[Marker]:
         """What is asked of the stream, looked at from time to time."""
@@ -37,13 +39,24 @@ class PollDesk:
         """What reader `number` has after `position`."""
         with self._lock:
             opened = self._readers.setdefault(number, _OpenReader(self._source, number))
-        return opened.poll(position, max_events, wait_s, now)
+        polled = opened.poll(position, max_events, wait_s, now)
+        if polled.away:
+            WAITS.lasts(self._named(number), polled.away)
+        else:
+            WAITS.over(self._named(number))
+        return polled
 
     def close(self) -> None:
         """Closes the readers."""
         with self._lock:
             while self._readers:
-                self._readers.popitem()[1].close()
+                number, opened = self._readers.popitem()
+                opened.close()
+                WAITS.over(self._named(number))
+        WAITS.leave(self._control)
+
+    def _named(self, number: int) -> str:
+        return f"reader {number} of {self._control.folder}"
 
 
 @dataclass

@@ -27,7 +27,7 @@ from pipelines.streaming.settings import StreamSettings
 PATIENCE_S = 120.0
 _PAUSE_S = 0.2
 
-Watcher = Callable[[dict[str, Any] | None], None]
+Watcher = Callable[[dict[str, Any] | None, list[str]], None]
 
 
 def run(
@@ -35,8 +35,9 @@ def run(
 ) -> dict[str, Any]:
     """Runs a stream until a signal ends it; returns its last status.
 
-    `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes.
-    In the status, "ended" is "drained": everything read is answered; or "stopped": somebody ended the job itself.
+    `begun` is called when nothing was found wrong and the stream begins, `watch` is told its status as it changes, and
+    with it what the stream waits for, such as a sink that is away. In the last status, "ended" is "drained": everything
+    read is answered; or "stopped": somebody ended the job itself.
     """
     control, given = Control(absolute(settings.control)), with_streaming_flags(_with_runner(beam_args))
     refuse_occupied(settings)
@@ -116,7 +117,7 @@ def _watch(job: Job, control: Control, watch: Watcher, asked: threading.Event) -
             )
         if any(marker.kind == DRAIN for marker in control.requests()):
             return True
-        watch(control.status())
+        watch(control.status(), control.waits())
     return True
 
 
@@ -138,7 +139,7 @@ def _drained(job: Job, plan: StreamPlan, watch: Watcher) -> dict[str, Any]:
         if job.state() in ENDED or time.monotonic() > until:
             raise RunError("The stream could not answer everything it had read before it ended; start it again.")
         time.sleep(_PAUSE_S)
-        watch(status)
+        watch(status, control.waits())
     return control.status() or {}
 
 

@@ -6,6 +6,7 @@ from fault_runs import Load, Scene, Watched, assert_exact, wait_for
 from stream_runs import StreamRun, make_events, produce
 
 from pipelines.sinks.interval_files import read_intervals
+from pipelines.streaming.control import Control
 
 N_EVENTS, N_FIRST, N_BEFORE = 50_000, 2000, 8000
 AWAY_S = 20.0
@@ -29,8 +30,17 @@ def test_postgres_may_be_away_for_a_while(request, kafka, postgres, prism, tmp_p
             postgres.start()
         assert_exact(scene, run, events)
         assert run.drain() == 0
+        assert_told(run, "Postgres took no rows: ")
     assert watched.looks
     assert not watched.fallen
+
+
+def assert_told(run, wait):
+    """The command has said what it waited for, once while it lasted, and that it was over."""
+    _, *said = run.errors.read_text("utf-8").splitlines()
+    waits = [line for line in said if line.startswith(f"crowdbeam: {wait}") and "nothing is lost" in line]
+    assert 1 <= len(waits) < 10, said  # the cause may change meanwhile
+    assert "crowdbeam: the stream goes on." in said[said.index(waits[-1]) :], said
 
 
 def add_labels(source, name):
@@ -56,7 +66,10 @@ def test_a_folder_sink_and_the_control_folder_may_be_away_for_a_while(prism, tmp
         assert not sink.exists()
         assert not control.exists()
         (tmp_path / "control-away").rename(control)
+        wait_for("what is waited for", lambda: any(str(sink) in wait for wait in Control(str(control)).waits()))
         (tmp_path / "sink-away").rename(sink)
         run.settle(300)
+        wait_for("the end of waiting", lambda: not Control(str(control)).waits())
         assert run.drain() == 0
+        assert_told(run, f"The sink {sink} could not be used: ")
     assert len(read_intervals(str(sink), "scores")) == 100

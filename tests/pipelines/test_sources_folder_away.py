@@ -102,9 +102,12 @@ def test_a_reader_whose_folder_is_away_holds_the_clock_back(tmp_path):
     found = drained(there)
     assert found.polls[-1].watermark_us == CAUGHT_UP
     there.rename(tmp_path / "away")
-    assert found.go_on().polls[-1].watermark_us == 5
+    polled = found.go_on().polls[-1]
+    assert polled.watermark_us == 5
+    assert str(there) in polled.away
     (tmp_path / "away").rename(there)
-    assert found.go_on().polls[-1].watermark_us == CAUGHT_UP
+    polled = found.go_on().polls[-1]
+    assert (polled.watermark_us, polled.away) == (CAUGHT_UP, "")
 
 
 TIMED = b"task,worker,label,submitted_at_us\n"

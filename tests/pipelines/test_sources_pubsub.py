@@ -162,9 +162,10 @@ def test_a_service_that_is_away_is_waited_for(service, opened, caplog):
     away = reader.poll(b"", 100, 1)
     assert reader.poll(away.position, 100, 1).blocks == ()
     assert caplog.text.count("is away") == 1
+    assert "is away" in away.away
     del service.fail_with["Pull"]
     polled = reader.poll(away.position, 100, 5)
-    assert tasks_of(polled) == ["t1"]
+    assert (tasks_of(polled), polled.away) == (["t1"], "")
     reader.confirm(polled.position)
     assert service.waiting("labels") == [message(1)]
     service.fail_with = {}

@@ -54,7 +54,7 @@ def test_a_simulated_crowd_is_no_folder_of_a_stream(place, here):
     assert run_command("simulate", "--output", here / "crowd", "--tasks", "20").code == 0
     before = sorted(os.listdir(here / "crowd"))
     with pytest.raises(InvalidSettingError, match=f"--{place} crowd holds a simulated crowd; give a folder of its own"):
-        supervise.run(settings(**{place: "crowd"}), [], lambda status: None)
+        supervise.run(settings(**{place: "crowd"}), [], lambda status, waits: None)
     assert sorted(os.listdir(here / "crowd")) == before
     assert os.listdir(here) == ["crowd"], "nothing is made"
 
@@ -95,7 +95,7 @@ def test_one_stream_at_a_time_writes_to_a_folder(here):
             rf"^A stream \(process {holder.pid}\) writes to --sink {given.sinks[0]}; stop it, or give another folder\.$"
         )
         with pytest.raises(InvalidSettingError, match=told):
-            supervise.run(given, [], lambda status: None)
+            supervise.run(given, [], lambda status, waits: None)
     assert not (here / "control").exists()
     holder.kill()
     holder.communicate(timeout=60)
@@ -139,7 +139,7 @@ def test_a_stream_does_not_begin_while_the_job_of_a_killed_command_may_run(job, 
     control = Control("control")
     owner_that_was_killed(control, job)
     with pytest.raises(InvalidSettingError, match=r"may still run in --control .*then cancel it in Flink") as told:
-        supervise.run(settings(), [], lambda status: None)
+        supervise.run(settings(), [], lambda status, waits: None)
     assert job.get("job", "The job of an") in str(told.value)
     assert not (here / "out").exists()
     refuse_outlived(Control("another"))
@@ -171,7 +171,7 @@ def test_a_stream_does_not_begin_while_the_job_of_a_command_that_could_not_end_i
     if outlived and not ended:
         control.request(Marker(DRAIN, "d"))
         with pytest.raises(InvalidSettingError, match=r"The job crowdbeam-1 of an earlier stream may still run"):
-            supervise.run(settings(), [], lambda status: None)
+            supervise.run(settings(), [], lambda status, waits: None)
         assert len(control.requests()) == 1, "what keeps the job from reading stays"
     else:
         refuse_outlived(control)

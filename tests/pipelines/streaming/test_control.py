@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.errors import InputError, InvalidSettingError
 from pipelines.locking import LOCK
+from pipelines.streaming import control as control_module
 from pipelines.streaming import supervise
 from pipelines.streaming.control import DESCRIPTION, OWNER, Control, held, owned, write_json
 from pipelines.streaming.envelopes import DRAIN, SNAPSHOT, Marker
@@ -96,8 +97,35 @@ def test_a_stream_that_is_to_end_while_its_folder_is_away_is_asked_when_it_is_ba
     back = away(there)
     when_told[1].extend((lambda: None, back))  # who looks for requests says it first, then who has one
     plan = SimpleNamespace(control=there, shards=1, sinks=(), rejects=None)
-    supervise._drained(None, plan, lambda status: None)
+    supervise._drained(None, plan, lambda status, waits: None)
     assert [marker.kind for marker in there.requests()] == [DRAIN]
+
+
+def test_waits_are_those_that_somebody_told_of_lately_each_once(there, monkeypatch):
+    there.tell_waits({"reader 0": "Kafka is away", "reader 1": "Kafka is away", "sink": "The sink is away"})
+    with monkeypatch.context() as other:
+        other.setattr(control_module.os, "getpid", lambda: 1)
+        there.tell_waits({"reader 2": "Kafka is away"})
+    assert there.waits() == ["Kafka is away", "The sink is away"]
+    there.tell_waits({})
+    assert there.waits() == ["Kafka is away"]
+    now = control_module.time.time()
+    monkeypatch.setattr(control_module.time, "time", lambda: now + 61)
+    assert there.waits() == []
+
+
+def test_a_new_stream_waits_for_nothing_that_an_earlier_one_did(there):
+    there.tell_waits({"sink": "The sink is away"})
+    there.clear()
+    assert there.waits() == []
+
+
+def test_while_the_folder_is_away_nothing_fails_for_want_of_a_place_for_waits(there):
+    back = away(there)
+    there.tell_waits({"sink": "The sink is away"})
+    assert there.waits() == []
+    back()
+    assert there.waits() == []
 
 
 def test_what_is_done_is_told_when_the_folder_is_back(there, when_told):
@@ -266,7 +294,7 @@ def test_a_stream_is_refused_before_anything_else_while_another_has_the_folder(c
     assert process.stdout.readline() == "in\n"
     settings = StreamSettings(str(tmp_path / "no-such-folder"), (str(tmp_path / "sink"),), control.folder)
     with pytest.raises(InvalidSettingError, match=rf"A stream \(process {process.pid}\) is at work in --control"):
-        supervise.run(settings, [], lambda status: None)
+        supervise.run(settings, [], lambda status, waits: None)
     process.kill()
     process.communicate(timeout=60)
     with held(control):
@@ -286,7 +314,7 @@ def test_a_stream_that_is_refused_leaves_no_control_folder(control, tmp_path, so
         bootstrap=bootstrap and str(tmp_path / bootstrap),
     )
     with pytest.raises((InputError, InvalidSettingError), match=r"no-such-place|DirectRunner cannot run"):
-        supervise.run(settings, [f"--runner={runner}Runner", "--job_endpoint=127.0.0.1:9"], lambda status: None)
+        supervise.run(settings, [f"--runner={runner}Runner", "--job_endpoint=127.0.0.1:9"], lambda status, waits: None)
     assert not (tmp_path / "control").exists()
 
 
