@@ -161,6 +161,8 @@ def is_usable(counts: Mapping[str, int]) -> bool:
 
     >>> is_usable({"labels_read": 3, "labels_rejected": 3, "gold_read": 1}), is_usable({"labels_read": 0})
     (False, False)
+    >>> is_usable({"labels_read": 0, "gold_read": 2, "gold_rejected": 1})
+    True
     """
     what = "labels" if counts["labels_read"] else "gold"
     return counts.get(f"{what}_read", 0) > counts.get(f"{what}_rejected", 0)
