@@ -130,6 +130,14 @@ class LedgerFolder:
                 f"{path} cannot be read: {error}. Go back to another version: crowdbeam ledger rollback."
             ) from error
 
+    def ancestors(self, version: Version) -> Iterator[Version]:
+        """The version and those that led to it, as far as they are kept and can be read."""
+        with suppress(RunError):
+            yield version
+            while version.parent and version.parent in self.numbers():
+                version = self.version(version.parent)
+                yield version
+
     def numbers(self) -> list[int]:
         """The versions that are kept, in order."""
         try:

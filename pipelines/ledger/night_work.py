@@ -190,12 +190,12 @@ class NightWork:
         return [*before, *sorted(self.checksums.values()), json.dumps(settings | dict(kept))]
 
     def _runs_before(self) -> Iterator[str]:
-        """The run of the version before, and, if that is a compaction, those of what was compacted."""
-        version = self.ledger.version
-        while version is not None:
+        """The run of the version before, and, if that is a compaction, those of what was compacted, as far as known."""
+        last = self.ledger.version
+        for version in self.ledger.folder.ancestors(last) if last else ():
             yield version.run_id
-            is_known = version.kind == "compact" and version.parent in self.ledger.folder.numbers()
-            version = self.ledger.folder.version(version.parent) if is_known else None
+            if version.kind != "compact":
+                return
 
     def _kept_settings(self, prior: Mapping[str, float]) -> dict[str, str]:
         """What other commands need to solve and score as this night did."""
@@ -233,10 +233,12 @@ class NightWork:
         return manifest
 
     def _drift(self, solved: Solved) -> float | None:
-        """How much a skill has changed since the last run; a compaction and a rollback have that of their parent."""
+        """How much a skill has changed since the last run; a compaction and a rollback have that of their parent.
+
+        None where nobody asks, and where there is no earlier run, or no way to it that can be read.
+        """
         last, folder = self.ledger.version, self.ledger.folder
-        if not any(gate.name == "skill-drift" for gate in self.settings.gates):
+        if last is None or not any(gate.name == "skill-drift" for gate in self.settings.gates):
             return None
-        while last and not last.run:
-            last = folder.version(last.parent) if last.parent in folder.numbers() else None
-        return skill_drift(read_table(folder.at(last.run), "skills"), solved.skill_table()) if last else None
+        run = next((one.run for one in folder.ancestors(last) if one.run), "")
+        return skill_drift(read_table(folder.at(run), "skills"), solved.skill_table()) if run else None
