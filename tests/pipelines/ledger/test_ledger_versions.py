@@ -1,7 +1,7 @@
 """The accounts of versions: what is done without one that is damaged, and what lies beside them and is none."""
 
 import pytest
-from nights import ledger_command, nightly, write_events
+from nights import bytes_of, ledger_command, nightly, write_events
 
 from pipelines.ledger.folder import LedgerFolder
 
@@ -22,3 +22,17 @@ def test_a_damaged_account_of_what_was_compacted_or_gone_back_to_stops_no_night(
     told = nightly(ledger, [write_events(tmp_path / "3.csv", [("v", "ann", "a", 3)])], *gate)
     assert told["ledger_version"] == 4
     assert [(one["value"], one["tripped"]) for one in told["gates"]] == [(None, False)] * (len(gate) // 2)
+
+
+def test_what_is_no_account_of_a_version_harms_no_command_and_is_left_alone(ledger, tmp_path):
+    strange = ("._000001.json", "000001 (conflict).json", "000009 (conflict).json", "1.json", "notes.json", "notes.txt")
+    for name in strange:
+        (ledger / "versions" / name).write_text("not crowdbeam's")
+    assert [one["number"] for one in ledger_command("show", ledger)["versions"]] == [1, 2]
+    third = write_events(tmp_path / "3.csv", [("v", "ann", "a", 3), ("v", "cem", "a", 3)])
+    assert nightly(ledger, [third], "--keep-versions", "2")["ledger_version"] == 3
+    assert ledger_command("rollback", ledger, "--to", "2")["version"] == 4
+    assert ledger_command("compact", ledger)["version"] == 5
+    assert ledger_command("forget", ledger, "--worker", "ann")["version"] == 6
+    assert ledger_command("verify", ledger)["sound"]
+    assert set(bytes_of(ledger / "versions")) == {"000006.json", *strange}
