@@ -43,7 +43,7 @@ exit codes:
     0  done
     1  the ledger is damaged, or the action failed; nothing was changed
     2  bad usage or settings; nothing was done
-  130  interrupted (Ctrl-C), 143 ended (SIGTERM)
+  130  interrupted (Ctrl-C), 143 ended (SIGTERM); show tells which version holds
 """
 
 
