@@ -14,7 +14,7 @@ from crowdcore.edges import EdgeCounts
 from pipelines.blocks import NO_TIME
 from pipelines.gates import check_gates, facts_of, skill_drift
 from pipelines.input_care import unchanged
-from pipelines.inputs import InputFile, InputPlan, checksum_of
+from pipelines.inputs import InputFile, InputPlan
 from pipelines.ledger.closing import as_fields, closed_by_night
 from pipelines.ledger.counts_file import KeptCounts, changed_edges
 from pipelines.ledger.known_inputs import inputs_file, known_as
@@ -38,7 +38,7 @@ from pipelines.ledger.tracking import NightRules
 from pipelines.ledger.verdicts import verdicts_in
 from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of, run_id_of
 from pipelines.manifest import Clock
-from pipelines.prior import prior_files, read_prior_skills
+from pipelines.prior import read_prior_inputs
 from pipelines.run_tables import read_table
 from pipelines.sinks.loads import AFTER, LEDGER, VERSION, WHOLE
 from pipelines.solving import Solved
@@ -77,7 +77,7 @@ class NightWork:
         clock.lap("read")
         shards, change = track_night(self.ledger, read, NightRules(closed_before, clock.started_at_us))
         clock.lap("count agreements")
-        prior = read_prior_skills(settings.batch.prior_skills)
+        prior, prior_inputs = read_prior_inputs(settings.batch.prior_skills)
         solved = solve_night(self.ledger.counts(), change, settings.aggregate, prior, settings.warm_start)
         clock.lap("solve")
         writer = RunWriter(self.ledger.folder.at("runs", name_of(self._number)), settings.batch.output_format)
@@ -88,7 +88,7 @@ class NightWork:
         clock.lap("score")
         version = self._version(shards, solved, inputs, prior)
         version = replace(version, clock_us=clock_us, closed=closed, **as_fields(closings, version.settings))
-        manifest = self._manifest(writer, solved, version, clock)
+        manifest = self._manifest(writer, solved, version, prior_inputs, clock)
         return replace(version, counts=manifest["counts"]), manifest
 
     @property
@@ -216,14 +216,20 @@ class NightWork:
             if self.ledger.version:
                 yield from self.ledger.version.of_shard(number)[merged:]
 
-    def _manifest(self, writer: RunWriter, solved: Solved, version: Version, clock: Clock) -> dict[str, Any]:
+    def _manifest(
+        self,
+        writer: RunWriter,
+        solved: Solved,
+        version: Version,
+        prior_inputs: Sequence[tuple[InputFile, str]],
+        clock: Clock,
+    ) -> dict[str, Any]:
         settings = self.settings
         others: dict[str, Any] = {key: getattr(settings, key) for key in _TOLD}
         others |= {"ledger": os.path.abspath(settings.ledger), LEDGER: version.ledger, VERSION: version.number}
         others |= {WHOLE: version.whole, AFTER: list(self._runs_before()), "shards": version.shards}
         others |= {"output": list(settings.outputs), "fail_if": [str(gate) for gate in settings.gates]}
-        prior = [(file, checksum_of(file.path)) for file in prior_files(settings.batch.prior_skills)]
-        inputs = [*self.checksums.items(), *prior]
+        inputs = [*self.checksums.items(), *prior_inputs]
         manifest = writer.finish(settings.batch, others, inputs, clock, solved.account(), version.run_id)
         facts = facts_of(
             manifest["counts"], new_labels=writer.counts["labels_changed"], skill_drift=self._drift(solved)
