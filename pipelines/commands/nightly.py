@@ -35,11 +35,11 @@ during it is brought up to date by the next run. crowdbeam ledger shows and mend
 
 exit codes:
     0  done
-    1  the night failed; the ledger is as it was, or the night is in it and a warehouse could not be loaded
+    1  the night failed; the ledger is as it was, or a warehouse could not be loaded with what it holds
     2  bad usage, settings or inputs; nothing was run
     3  there was no usable label, so the night is not in the ledger; run it again with other options or files
 {gate_codes()}
-       a gate has tripped: ledger and warehouses are as they were
+       a gate has tripped: the night is neither in the ledger nor in a warehouse
   130  interrupted (Ctrl-C), 143 ended (SIGTERM)
 """
 
@@ -129,7 +129,8 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         write_out(json.dumps(_as_json(result), ensure_ascii=False))
     elif not args.quiet:
         show_blocks(list(_blocks(result, settings)))
-    code = tell_gates(result.gates, "Nothing was changed." if result.held else "There was nothing new.")
+    kept = "The ledger is as it was." if any(result.loaded.values()) else "Nothing was changed."
+    code = tell_gates(result.gates, kept if result.held else "There was nothing new.")
     if result.manifest is None or not result.unusable:
         return code
     sys.stderr.write(f"crowdbeam: {_unusable(result.manifest['counts'])}\n")

@@ -26,14 +26,12 @@ class Loads:
     rows: Mapping[str, Mapping[str, int]]
     failures: Mapping[str, str]
 
-    def raise_failures(self) -> None:
-        """Raises a `RunError` that names every warehouse that is not up to date."""
+    def raise_failures(self, before: str) -> None:
+        """Raises a `RunError` that names every warehouse that is not up to date; `before` begins its sentence."""
         if self.failures:
             told = " ".join(f"{place}: {sentence}" for place, sentence in self.failures.items())
             share = f"{len(self.failures)} of {len(self.rows) + len(self.failures)}"
-            raise RunError(
-                f"The ledger is up to date, but {share} outputs could not be loaded; the next run tries again. {told}"
-            )
+            raise RunError(f"{before} {share} outputs could not be loaded; the next run tries again. {told}")
 
 
 def load_pending(folder: LedgerFolder, warehouses: Sequence[Warehouse]) -> Loads:
