@@ -186,7 +186,7 @@ def _blocks(result: "NightResult", settings: NightSettings) -> Iterator[Block]:
             (
                 ("tasks", f"{version.n_tasks:,}"),
                 ("labels", f"{sum(version.classes.values()):,}"),
-                ("closed tasks", f"{sum(version.closed.values()):,}"),
+                ("closed with an answer", f"{sum(version.closed.values()):,}"),
             ),
         )
 

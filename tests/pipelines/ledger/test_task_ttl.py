@@ -204,6 +204,18 @@ def test_a_night_of_late_known_answers_alone_is_told_and_leaves_the_ledger_as_it
     assert state_of(tmp_path / "ledger") == before
 
 
+def test_a_task_that_closes_without_an_answer_is_not_counted_as_one_that_has_one(tmp_path):
+    rows = [("gone", "ann", "a", 0), ("gone", "ann", None, 1), ("old", "ann", "a", 0), ("now", "ann", "a", 2 * HOUR)]
+    ledger, ttl = tmp_path / "ledger", ("--task-ttl", "1h")
+    assert nightly(ledger, [write_events(tmp_path / "1.csv", rows)], *ttl)["counts"]["tasks_closed"] == 1
+    late = [("gone", "bob", "a", 2 * HOUR), ("now", "bob", "a", 2 * HOUR)]
+    run = run_command("nightly", write_events(tmp_path / "2.csv", late), "--ledger", ledger, *ttl)
+    assert "late-label  1" in run.out  # it is closed
+    for told in (run, run_command("ledger", "show", ledger)):
+        (line,) = [line for line in told.out.splitlines() if "closed" in line]
+        assert line.split() == ["closed", "with", "an", "answer", "1"]
+
+
 def test_what_an_older_segment_says_of_a_task_does_not_close_it(tmp_path, monkeypatch):
     """The task has had a label since, which stands in another segment."""
     monkeypatch.setattr(night, "_MERGED_ROWS", 0)
