@@ -41,6 +41,11 @@ _WITHOUT_BEAM = ("nightly", "ledger")  # roads of their own, which start as lean
 DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 _MESSAGE_CHARACTERS = 600
 _OF_IMPORTS, _SOON_S = "<frozen importlib", 0.01
+_CHANGES_LEDGER = frozenset(("rollback", "compact", "forget"))
+_LEDGER_AFTER = (
+    "crowdbeam ledger show tells which version holds. If it is a new one, any other command on the ledger finishes the "
+    "removal of earlier ones; if not, run this one again"
+)
 _USAGE = """\
 usage: crowdbeam COMMAND ...
 
@@ -103,17 +108,19 @@ def _guarded(argv: list[str]) -> int:
     except CrowdbeamError as error:
         return _say(str(error), FAILED)
     except (_StoppedError, KeyboardInterrupt):
-        return _stopped(signals, argv[:1])
+        return _stopped(signals, argv)
     except Exception as error:  # noqa: BLE001 - the top: whatever goes wrong is told in a sentence, not a traceback
         if signals:  # Beam wraps what a signal raises inside a step
-            return _stopped(signals, argv[:1])
+            return _stopped(signals, argv)
         if is_debugging():
             traceback.print_exc()
         return _say(f"{_sentence(error, argv[:1])} Set {DEBUG_VARIABLE}=1 for the traceback.", FAILED)
 
 
-def _stopped(signals: list[int], command: list[str]) -> int:
-    after = "run the night again" if command == ["nightly"] else "there is no new result"
+def _stopped(signals: list[int], argv: list[str]) -> int:
+    after = "run the night again" if argv[:1] == ["nightly"] else "there is no new result"
+    if argv[:1] == ["ledger"] and not _CHANGES_LEDGER.isdisjoint(argv):
+        after = _LEDGER_AFTER
     if signal.SIGTERM in signals:
         return _say(f"Ended by SIGTERM; {after}.", TERMINATED)
     return _say(f"Interrupted; {after}.", INTERRUPTED)

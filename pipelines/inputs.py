@@ -114,6 +114,11 @@ def checksum_of(path: str) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+def modified_ns_of(path: str) -> int:
+    """When a file of this machine was last written to; 0: not known."""
+    return os.stat(path).st_mtime_ns if is_local(path) and os.path.exists(path) else 0
+
+
 def find_inputs(patterns: Sequence[str], what: str, folder: str) -> list[tuple[str, int]]:
     """Files and addresses of warehouses, each once, in the order given; without a `folder` to fetch to, only files."""
     for address in filter(is_address, patterns):
@@ -183,7 +188,7 @@ def ending_of(path: str) -> str:
 def _input_of(settings: BatchSettings, folder: str, path: str, size: int, role: str) -> InputFile | None:
     """A file, checked, or the rows of a warehouse, fetched into one."""
     if not is_address(path):
-        modified_ns = os.stat(path).st_mtime_ns if is_local(path) and os.path.exists(path) else 0
+        modified_ns = modified_ns_of(path)
         file = checked_file(settings, path, size, role)
         return replace(file, modified_ns=modified_ns) if file else None
     got = fetch(path, folder, lambda names: _columns(path, role, names, settings))

@@ -1,4 +1,4 @@
-"""Late labels: those of tasks that were closed before they came, as rejects."""
+"""Late labels: those of tasks that were closed before they came, as rejects; known answers may be late, too."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipelines.blocks import NO_TIME, LabelBlock
+from pipelines.blocks import GOLD, NO_TIME, LabelBlock
 from pipelines.tables import reject_table
 
 LATE = "late-label"
@@ -25,7 +25,7 @@ def late_rejects(block: LabelBlock, rows: NDArray[np.int64]) -> pa.Table:
             {
                 "record": _shown(task, workers[worker], None if withdrawn else classes[label], int(at)),
                 "reason": LATE,
-                "detail": "The task was closed before this label arrived: see --task-ttl.",
+                "detail": f"The task was closed before this {_kind(workers[worker])} arrived: see --task-ttl.",
                 "source": block.path,
                 "position": block.sequence + int(place),
             }
@@ -36,9 +36,13 @@ def late_rejects(block: LabelBlock, rows: NDArray[np.int64]) -> pa.Table:
     )
 
 
+def _kind(worker: str) -> str:
+    return "known answer" if worker == GOLD else "label"
+
+
 def _shown(task: str, worker: str, label: str | None, time_us: int) -> str:
-    """The event as JSON; one without a label withdraws one."""
-    record: dict[str, Any] = {"task": task, "worker": worker}
+    """The event as JSON; one without a label withdraws one, one without a worker is a known answer."""
+    record: dict[str, Any] = {"task": task} | ({} if worker == GOLD else {"worker": worker})
     record |= {"op": "delete"} if label is None else {"label": label}
     if time_us != NO_TIME:
         record["submitted_at_us"] = time_us

@@ -57,7 +57,7 @@ def run(settings: NightSettings) -> NightResult:
     """Runs one night; raises a `CrowdbeamError` when it cannot be done.
 
     Before the version is published nothing has changed; after that, warehouses that could not be loaded are brought up
-    to date by the next run.
+    to date by the next run. A night that a gate holds loads the versions before it that a warehouse lacks.
     """
     clock = Clock()
     progress.reset()
@@ -74,20 +74,20 @@ def run(settings: NightSettings) -> NightResult:
             result = _night(settings, folder, warehouses, clock)
         finally:
             folder.sweep()
-        if result.held or result.version is None:
+        if result.version is None:
             return result
         loads = load_pending(folder, warehouses)
         result = replace(result, loaded=loads.rows)
         event = _event_to_write(settings, folder, result)
         if result.manifest is None and (event or any(result.loaded.values())):
             result = replace(result, gates=())  # it has completed an earlier night: that is not nothing
-    _finish(loads, settings.lineage, event)
+    _finish(result, loads, settings.lineage, event)
     return result
 
 
 def _event_to_write(settings: NightSettings, folder: LedgerFolder, result: NightResult) -> dict[str, Any] | None:
     """What --lineage shall hold and does not: the event of the night, or of the one that made its inputs known."""
-    if not settings.lineage or result.unusable:
+    if not settings.lineage or result.held or result.unusable:
         return None
     manifest = result.manifest or _manifest_of(folder, max(result.known.values(), default=0))
     if not manifest:
@@ -105,7 +105,7 @@ def _manifest_of(folder: LedgerFolder, number: int) -> Mapping[str, Any] | None:
     return None
 
 
-def _finish(loads: Loads, lineage: str, event: Mapping[str, Any] | None) -> None:
+def _finish(result: NightResult, loads: Loads, lineage: str, event: Mapping[str, Any] | None) -> None:
     """Writes an event, if one is to be written; raises a `RunError` that tells all that was not done."""
     wrong = []
     try:
@@ -113,8 +113,10 @@ def _finish(loads: Loads, lineage: str, event: Mapping[str, Any] | None) -> None
             write_lineage(lineage, event)
     except RunError as error:
         wrong.append(f"{error} The next run of the night writes it.")
+    tripped = [gate.sentence for gate in result.gates if gate.tripped] if result.held else []
+    before = " ".join([*tripped, "The night is not in the ledger, and"]) if tripped else "The ledger is up to date, but"
     try:
-        loads.raise_failures()
+        loads.raise_failures(before)
     except RunError as error:
         wrong.insert(0, str(error))
     if wrong:
@@ -161,6 +163,8 @@ def is_usable(counts: Mapping[str, int]) -> bool:
 
     >>> is_usable({"labels_read": 3, "labels_rejected": 3, "gold_read": 1}), is_usable({"labels_read": 0})
     (False, False)
+    >>> is_usable({"labels_read": 0, "gold_read": 2, "gold_rejected": 1})
+    True
     """
     what = "labels" if counts["labels_read"] else "gold"
     return counts.get(f"{what}_read", 0) > counts.get(f"{what}_rejected", 0)

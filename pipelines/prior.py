@@ -1,10 +1,13 @@
 """Prior skills: what an earlier run, or any table with the columns worker and skill, knows of the workers."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import InputError
-from pipelines.inputs import SUFFIXES, InputFile, ending_of, find_files
+from pipelines.input_care import unchanged
+from pipelines.inputs import SUFFIXES, InputFile, checksum_of, ending_of, find_files, modified_ns_of
 from pipelines.sources import READ_ERRORS, Chunk, FilePart, storage
 from pipelines.sources.formats import FORMATS
 from pipelines.texts import OK, texts_of
@@ -14,8 +17,22 @@ _COLUMNS = (("worker", "worker"), ("skill", "skill"))
 
 def read_prior_skills(path: str) -> dict[str, float]:
     """The skills in a finished run's folder or in a file; none for an empty path. A worker's last skill counts."""
+    return _read_files(prior_files(path), path)
+
+
+def read_prior_inputs(path: str) -> tuple[dict[str, float], list[tuple[InputFile, str]]]:
+    """The same skills, and the files that they were read from with the checksums of what was read.
+
+    Raises `RunError` when a local file is written to meanwhile.
+    """
+    files = prior_files(path)
+    with unchanged(files):
+        return _read_files(files, path), [(file, checksum_of(file.path)) for file in files]
+
+
+def _read_files(files: Sequence[InputFile], path: str) -> dict[str, float]:
     skills: dict[str, float] = {}
-    for file in prior_files(path):
+    for file in files:
         skills |= _read(file.path) if file.size_bytes else {}
     if path and not skills:
         raise InputError(f"--prior-skills {path} holds no skills. Give a finished run or a file with worker and skill.")
@@ -29,7 +46,14 @@ def prior_files(path: str) -> list[InputFile]:
     if is_run(path):
         path = storage.join(path, "skills")
     return [
-        InputFile(file, "prior-skills", SUFFIXES.get(ending_of(file), ""), size, _COLUMNS)
+        InputFile(
+            file,
+            "prior-skills",
+            SUFFIXES.get(ending_of(file), ""),
+            size,
+            _COLUMNS,
+            modified_ns=modified_ns_of(file),
+        )
         for file, size in find_files([path], "--prior-skills")
     ]
 

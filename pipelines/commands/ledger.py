@@ -43,7 +43,7 @@ exit codes:
     0  done
     1  the ledger is damaged, or the action failed; nothing was changed
     2  bad usage or settings; nothing was done
-  130  interrupted (Ctrl-C), 143 ended (SIGTERM)
+  130  interrupted (Ctrl-C), 143 ended (SIGTERM); show tells which version holds
 """
 
 
@@ -119,7 +119,7 @@ def _holding(last: "Version") -> Facts:
             ("tasks", f"{last.n_tasks:,}"),
             ("labels", f"{sum(last.classes.values()):,}"),
             ("classes", f"{len(last.classes):,}"),
-            ("closed tasks", f"{sum(last.closed.values()):,}"),
+            ("closed with an answer", f"{sum(last.closed.values()):,}"),
             ("parts", f"{last.shards:,}"),
             ("files of labels", f"{len(last.segments):,}"),
             ("bytes", f"{sum(one.size_bytes for one in last.files()):,}"),

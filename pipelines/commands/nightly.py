@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SUMMARY = "Add the new labels of a night to a ledger, and bring warehouses up to date."
 TAKES_BEAM_OPTIONS = False
 _REASONS_TOLD = 3
+_BECAME = {"read": "read", "used": "used", "repeats": "repeated", "withdrawals": "withdrawn", "rejected": "rejected"}
 _EPILOG = f"""\
 examples:
   crowdbeam nightly labels/2026-11-18/*.parquet --ledger ledger --output postgresql://me@localhost:5432/crowd
@@ -34,11 +35,11 @@ during it is brought up to date by the next run. crowdbeam ledger shows and mend
 
 exit codes:
     0  done
-    1  the night failed; the ledger is as it was, or the night is in it and a warehouse could not be loaded
+    1  the night failed; the ledger is as it was, or a warehouse could not be loaded with what it holds
     2  bad usage, settings or inputs; nothing was run
     3  there was no usable label, so the night is not in the ledger; run it again with other options or files
 {gate_codes()}
-       a gate has tripped: ledger and warehouses are as they were
+       a gate has tripped: the night is neither in the ledger nor in a warehouse
   130  interrupted (Ctrl-C), 143 ended (SIGTERM)
 """
 
@@ -128,7 +129,8 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
         write_out(json.dumps(_as_json(result), ensure_ascii=False))
     elif not args.quiet:
         show_blocks(list(_blocks(result, settings)))
-    code = tell_gates(result.gates, "Nothing was changed." if result.held else "There was nothing new.")
+    kept = "The ledger is as it was." if any(result.loaded.values()) else "Nothing was changed."
+    code = tell_gates(result.gates, kept if result.held else "There was nothing new.")
     if result.manifest is None or not result.unusable:
         return code
     sys.stderr.write(f"crowdbeam: {_unusable(result.manifest['counts'])}\n")
@@ -136,17 +138,19 @@ def run(args: Namespace, beam_args: Sequence[str]) -> int:
 
 
 def _unusable(counts: Mapping[str, int]) -> str:
-    """Says that no label of a night was of use, and why.
+    """Says that no label of a night was of use, or no known answer where there were only those, and why.
 
     >>> _unusable({"labels_read": 2, "labels_rejected": 2, "labels_rejected.unknown-op": 2})
     'There was no usable label among 2: 2 unknown-op. The ledger is as it was; the night can be run again.'
     """
     from pipelines.summary import reject_reasons
 
-    reasons = [f"{n} {reason.strip()}" for reason, n in reject_reasons(counts, "labels_rejected.")][:_REASONS_TOLD]
+    is_gold = counts.get("gold_read") and not counts["labels_read"]
+    what, name = ("gold", "known answer") if is_gold else ("labels", "label")
+    reasons = [f"{n} {reason.strip()}" for reason, n in reject_reasons(counts, f"{what}_rejected.")][:_REASONS_TOLD]
     why = f": {', '.join(reasons)}" if reasons else ""
-    read = f"{counts['labels_read']:,}"
-    return f"There was no usable label among {read}{why}. The ledger is as it was; the night can be run again."
+    read = f"{counts[f'{what}_read']:,}"
+    return f"There was no usable {name} among {read}{why}. The ledger is as it was; the night can be run again."
 
 
 def _as_json(result: "NightResult") -> dict[str, Any]:
@@ -182,7 +186,7 @@ def _blocks(result: "NightResult", settings: NightSettings) -> Iterator[Block]:
             (
                 ("tasks", f"{version.n_tasks:,}"),
                 ("labels", f"{sum(version.classes.values()):,}"),
-                ("closed tasks", f"{sum(version.closed.values()):,}"),
+                ("closed with an answer", f"{sum(version.closed.values()):,}"),
             ),
         )
 
@@ -191,10 +195,10 @@ def _night_blocks(manifest: Mapping[str, Any], result: "NightResult") -> Iterato
     from pipelines.summary import gates_block, reject_reasons
 
     counts = manifest["counts"]
-    rows = [("read", "labels_read"), ("used", "labels_used"), ("repeats", "labels_repeated")]
-    rows += [("withdrawals", "labels_withdrawn"), ("rejected", "labels_rejected")]
-    told = [(name, f"{counts.get(key, 0):,}") for name, key in rows]
-    yield Facts("Labels of the night", (*told, *reject_reasons(counts, "labels_rejected.")))
+    for title, what in (("Labels of the night", "labels"), ("Known answers of the night", "gold")):
+        if what == "labels" or counts.get("gold_read"):
+            told = [(name, f"{counts.get(f'{what}_{became}', 0):,}") for name, became in _BECAME.items()]
+            yield Facts(title, (*told, *reject_reasons(counts, f"{what}_rejected.")))
     if result.known:
         yield Notes("Note", (f"{len(result.known)} of the inputs were in the ledger already and are left out.",))
     if result.unusable:

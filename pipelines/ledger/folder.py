@@ -8,6 +8,7 @@ later version than CURRENT, and the next run removes it.
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Set
@@ -29,6 +30,7 @@ _NEXT = f"{CURRENT}.new"
 _OF_VERSIONS = ("labels", "edges", "workers", "inputs", "runs")
 _PARTS = (*_OF_VERSIONS, VERSIONS, FETCHED)
 _OF_THE_SYSTEM = ("lost+found",)
+_ACCOUNT = re.compile(rf"(\d{{{DIGITS},}})\.json", re.ASCII)
 
 
 class LedgerFolder:
@@ -115,7 +117,7 @@ class LedgerFolder:
 
     def version(self, number: int) -> Version:
         """One of the versions that are kept."""
-        path = self.at(VERSIONS, f"{name_of(number)}.json")
+        path = self._account(number)
         try:
             found = json.loads(Path(path).read_text("utf-8"))
             if found.get("format_version", 0) > FORMAT_VERSION:
@@ -130,12 +132,24 @@ class LedgerFolder:
                 f"{path} cannot be read: {error}. Go back to another version: crowdbeam ledger rollback."
             ) from error
 
+    def _account(self, number: int) -> str:
+        return self.at(VERSIONS, f"{name_of(number)}.json")
+
+    def ancestors(self, version: Version) -> Iterator[Version]:
+        """The version and those that led to it, as far as they are kept and can be read."""
+        with suppress(RunError):
+            yield version
+            while version.parent and version.parent in self.numbers():
+                version = self.version(version.parent)
+                yield version
+
     def numbers(self) -> list[int]:
-        """The versions that are kept, in order."""
+        """The versions that are kept, in order; what else lies beside them is nobody's concern."""
         try:
-            return sorted(int(name[:-5]) for name in os.listdir(self.at(VERSIONS)) if name.endswith(".json"))
+            found = map(_ACCOUNT.fullmatch, os.listdir(self.at(VERSIONS)))
         except FileNotFoundError:
             return []
+        return sorted(int(one[1]) for one in found if one)
 
     def write(self, path: str, data: bytes) -> KeptFile:
         """Writes a file of the next version, durably."""
@@ -181,7 +195,7 @@ class LedgerFolder:
         for part in _OF_VERSIONS:
             self._keep_only(needed, part)
         for number in old:
-            _remove(self.at(VERSIONS, f"{name_of(number)}.json"))
+            _remove(self._account(number))
 
     def _keep_only(self, needed: Set[str], folder: str) -> None:
         """Removes what is in a folder of the ledger and not needed: also what a damaged account does not tell of."""
@@ -226,11 +240,14 @@ class LedgerFolder:
             last = self.current_number()
         except RunError:  # nobody knows what is left over
             return
-        for part in _PARTS:
+        for part in (*_OF_VERSIONS, FETCHED):
             for name in os.listdir(self.at(part)) if os.path.isdir(self.at(part)) else ():
-                is_older = name[:DIGITS].isdigit() and int(name[:DIGITS]) <= last
+                is_older = name[:DIGITS].isdecimal() and int(name[:DIGITS]) <= last
                 if not is_older or name.endswith(EVERYTHING):
                     _remove(self.at(part, name))
+        for number in self.numbers():
+            if number > last:
+                _remove(self._account(number))
         _remove(self.at(_NEXT))  # last: until then it tells whose a version without a pointer is
         if last:
             with suppress(RunError):  # a damaged version: who needs it will say so, and rollback does not

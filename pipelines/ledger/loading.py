@@ -1,8 +1,7 @@
 """Loading: runs of a ledger that a warehouse does not have yet, in their order, or all at once where one is missing."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +26,12 @@ class Loads:
     rows: Mapping[str, Mapping[str, int]]
     failures: Mapping[str, str]
 
-    def raise_failures(self) -> None:
-        """Raises a `RunError` that names every warehouse that is not up to date."""
+    def raise_failures(self, before: str) -> None:
+        """Raises a `RunError` that names every warehouse that is not up to date; `before` begins its sentence."""
         if self.failures:
             told = " ".join(f"{place}: {sentence}" for place, sentence in self.failures.items())
             share = f"{len(self.failures)} of {len(self.rows) + len(self.failures)}"
-            raise RunError(
-                f"The ledger is up to date, but {share} outputs could not be loaded; the next run tries again. {told}"
-            )
+            raise RunError(f"{before} {share} outputs could not be loaded; the next run tries again. {told}")
 
 
 def load_pending(folder: LedgerFolder, warehouses: Sequence[Warehouse]) -> Loads:
@@ -96,7 +93,7 @@ def _chain(folder: LedgerFolder, version: Version, last: LastRun) -> list[Versio
     The numbers alone do not tell: a ledger that was restored from a copy gives them again.
     """
     found: list[Version] = []
-    for one in _ancestors(folder, version):
+    for one in folder.ancestors(version):
         if one.number == last.version:
             return found[::-1] if one.run_id == last.run_id else None
         if one.number < last.version or one.kind == "rollback":
@@ -114,15 +111,6 @@ def _runs_before(folder: LedgerFolder, version: Version) -> tuple[str, ...]:
         return runs_before(folder.at(version.run)) if version.run else ()
     except InputError:
         return ()
-
-
-def _ancestors(folder: LedgerFolder, version: Version) -> Iterator[Version]:
-    """The version and those that led to it, as far as they are kept and can be read."""
-    with suppress(RunError):
-        yield version
-        while version.parent and version.parent in folder.numbers():
-            version = folder.version(version.parent)
-            yield version
 
 
 def _add(total: dict[str, int], rows: Mapping[str, Any]) -> None:

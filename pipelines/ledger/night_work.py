@@ -14,7 +14,7 @@ from crowdcore.edges import EdgeCounts
 from pipelines.blocks import NO_TIME
 from pipelines.gates import check_gates, facts_of, skill_drift
 from pipelines.input_care import unchanged
-from pipelines.inputs import InputFile, InputPlan, checksum_of
+from pipelines.inputs import InputFile, InputPlan
 from pipelines.ledger.closing import as_fields, closed_by_night
 from pipelines.ledger.counts_file import KeptCounts, changed_edges
 from pipelines.ledger.known_inputs import inputs_file, known_as
@@ -38,7 +38,7 @@ from pipelines.ledger.tracking import NightRules
 from pipelines.ledger.verdicts import verdicts_in
 from pipelines.ledger.version import FORMAT_VERSION, PRIOR, KeptSegment, Version, name_of, run_id_of
 from pipelines.manifest import Clock
-from pipelines.prior import prior_files, read_prior_skills
+from pipelines.prior import read_prior_inputs
 from pipelines.run_tables import read_table
 from pipelines.sinks.loads import AFTER, LEDGER, VERSION, WHOLE
 from pipelines.solving import Solved
@@ -77,7 +77,7 @@ class NightWork:
         clock.lap("read")
         shards, change = track_night(self.ledger, read, NightRules(closed_before, clock.started_at_us))
         clock.lap("count agreements")
-        prior = read_prior_skills(settings.batch.prior_skills)
+        prior, prior_inputs = read_prior_inputs(settings.batch.prior_skills)
         solved = solve_night(self.ledger.counts(), change, settings.aggregate, prior, settings.warm_start)
         clock.lap("solve")
         writer = RunWriter(self.ledger.folder.at("runs", name_of(self._number)), settings.batch.output_format)
@@ -88,7 +88,7 @@ class NightWork:
         clock.lap("score")
         version = self._version(shards, solved, inputs, prior)
         version = replace(version, clock_us=clock_us, closed=closed, **as_fields(closings, version.settings))
-        manifest = self._manifest(writer, solved, version, clock)
+        manifest = self._manifest(writer, solved, version, prior_inputs, clock)
         return replace(version, counts=manifest["counts"]), manifest
 
     @property
@@ -190,12 +190,12 @@ class NightWork:
         return [*before, *sorted(self.checksums.values()), json.dumps(settings | dict(kept))]
 
     def _runs_before(self) -> Iterator[str]:
-        """The run of the version before, and, if that is a compaction, those of what was compacted."""
-        version = self.ledger.version
-        while version is not None:
+        """The run of the version before, and, if that is a compaction, those of what was compacted, as far as known."""
+        last = self.ledger.version
+        for version in self.ledger.folder.ancestors(last) if last else ():
             yield version.run_id
-            is_known = version.kind == "compact" and version.parent in self.ledger.folder.numbers()
-            version = self.ledger.folder.version(version.parent) if is_known else None
+            if version.kind != "compact":
+                return
 
     def _kept_settings(self, prior: Mapping[str, float]) -> dict[str, str]:
         """What other commands need to solve and score as this night did."""
@@ -216,14 +216,20 @@ class NightWork:
             if self.ledger.version:
                 yield from self.ledger.version.of_shard(number)[merged:]
 
-    def _manifest(self, writer: RunWriter, solved: Solved, version: Version, clock: Clock) -> dict[str, Any]:
+    def _manifest(
+        self,
+        writer: RunWriter,
+        solved: Solved,
+        version: Version,
+        prior_inputs: Sequence[tuple[InputFile, str]],
+        clock: Clock,
+    ) -> dict[str, Any]:
         settings = self.settings
         others: dict[str, Any] = {key: getattr(settings, key) for key in _TOLD}
         others |= {"ledger": os.path.abspath(settings.ledger), LEDGER: version.ledger, VERSION: version.number}
         others |= {WHOLE: version.whole, AFTER: list(self._runs_before()), "shards": version.shards}
         others |= {"output": list(settings.outputs), "fail_if": [str(gate) for gate in settings.gates]}
-        prior = [(file, checksum_of(file.path)) for file in prior_files(settings.batch.prior_skills)]
-        inputs = [*self.checksums.items(), *prior]
+        inputs = [*self.checksums.items(), *prior_inputs]
         manifest = writer.finish(settings.batch, others, inputs, clock, solved.account(), version.run_id)
         facts = facts_of(
             manifest["counts"], new_labels=writer.counts["labels_changed"], skill_drift=self._drift(solved)
@@ -233,10 +239,12 @@ class NightWork:
         return manifest
 
     def _drift(self, solved: Solved) -> float | None:
-        """How much a skill has changed since the last run; a compaction and a rollback have that of their parent."""
+        """How much a skill has changed since the last run; a compaction and a rollback have that of their parent.
+
+        None where nobody asks, and where there is no earlier run, or no way to it that can be read.
+        """
         last, folder = self.ledger.version, self.ledger.folder
-        if not any(gate.name == "skill-drift" for gate in self.settings.gates):
+        if last is None or not any(gate.name == "skill-drift" for gate in self.settings.gates):
             return None
-        while last and not last.run:
-            last = folder.version(last.parent) if last.parent in folder.numbers() else None
-        return skill_drift(read_table(folder.at(last.run), "skills"), solved.skill_table()) if last else None
+        run = next((one.run for one in folder.ancestors(last) if one.run), "")
+        return skill_drift(read_table(folder.at(run), "skills"), solved.skill_table()) if run else None

@@ -83,18 +83,16 @@ def track_shard(blocks: Sequence[LabelBlock], segments: Sequence[Segment], rules
     """
     events = _Events.of(blocks)
     before = find_states(segments, events.tasks)
-    rejects, n_late = None, 0
+    rejects, late_counts = None, Counter[str]()
     if rules.closed_before_us != NO_TIME and len(before):
         closed = before.task.filter(pa.array(before.latest < rules.closed_before_us))
         late = is_among(events.tasks, closed)[events.task]
-        n_late = int(late.sum())
-        if n_late:
-            rejects = _late_rejects(events, late)
+        if late.any():
+            rejects, late_counts = _late_rejects(events, late), _late_counts(events, late)
             events = events.without(late)
             before = before.chosen(before.latest >= rules.closed_before_us)
     after, counts = _merged(before, events, rules)
-    if n_late:
-        counts.update({"labels_rejected": n_late, f"labels_rejected.{LATE}": n_late})
+    counts.update(late_counts)
     return TrackedShard(before, after, counts, rejects, _newest(events.time, rules.night_us))
 
 
@@ -259,3 +257,13 @@ def _late_rejects(events: _Events, late: NDArray[np.bool_]) -> pa.Table:
     places = [np.flatnonzero(late[end - len(block) : end]) for block, end in zip(events.blocks, ends, strict=True)]
     found = zip(events.blocks, places, strict=True)
     return pa.concat_tables([late_rejects(block, rows) for block, rows in found if len(rows)])
+
+
+def _late_counts(events: _Events, late: NDArray[np.bool_]) -> Counter[str]:
+    """How many late labels there are, and late known answers, which are counted for themselves."""
+    is_gold = np.concatenate([block.worker == gold_code(block.workers) for block in events.blocks])
+    counts: Counter[str] = Counter()
+    for what, n in (("labels", int((late & ~is_gold).sum())), ("gold", int((late & is_gold).sum()))):
+        if n:
+            counts.update({f"{what}_rejected": n, f"{what}_rejected.{LATE}": n})
+    return counts

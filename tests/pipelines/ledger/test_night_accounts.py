@@ -1,5 +1,6 @@
 """What a night says of itself: counts like the batch's, settings and inputs that were really used, exit codes."""
 
+import hashlib
 import json
 
 import pytest
@@ -7,7 +8,8 @@ from command_line import run_command
 from kill_farm import KillFarm
 from nights import bytes_of, nightly, write_events
 
-from pipelines import cli
+from pipelines import cli, prior
+from pipelines.ledger import night_work
 from pipelines.ledger.folder import LedgerFolder
 from pipelines.run_tables import read_manifest, read_table
 
@@ -61,6 +63,38 @@ def test_the_manifest_tells_what_was_asked_for(labels, tmp_path):
     assert json.loads(manifest["settings"]["fail_if"]) == ["rejects-share>0.5"]
     assert json.loads(manifest["settings"]["output"]) == [str(tmp_path / "out")]
     assert int(manifest["settings"]["shards"]) == LedgerFolder(str(tmp_path / "ledger")).existing().shards
+
+
+PRIOR, ANOTHER_PRIOR = "worker,skill\nw,0.5\n", "worker,skill\nw,-0.5\n"
+
+
+def test_the_checksum_of_prior_skills_is_that_of_what_was_used(labels, tmp_path, monkeypatch):
+    (tmp_path / "prior.csv").write_text(PRIOR)
+    solve = night_work.solve_night
+
+    def solved_late(*args):
+        (tmp_path / "prior.csv").write_text(ANOTHER_PRIOR)
+        return solve(*args)
+
+    monkeypatch.setattr(night_work, "solve_night", solved_late)
+    nightly(tmp_path / "ledger", [labels], "--prior-skills", tmp_path / "prior.csv")
+    (found,) = [one for one in manifest_of(tmp_path / "ledger")["inputs"] if one["role"] == "prior-skills"]
+    assert found["checksum"] == f"sha256:{hashlib.sha256(PRIOR.encode()).hexdigest()}"
+
+
+def test_prior_skills_that_change_while_they_are_read_end_the_night(labels, tmp_path, monkeypatch):
+    (tmp_path / "prior.csv").write_text(PRIOR)
+    read = prior._read
+
+    def read_early(path):
+        found = read(path)
+        (tmp_path / "prior.csv").write_text(ANOTHER_PRIOR)
+        return found
+
+    monkeypatch.setattr(prior, "_read", read_early)
+    run = nightly(tmp_path / "ledger", [labels], "--prior-skills", tmp_path / "prior.csv", code=1)
+    assert f"{tmp_path}/prior.csv changed while it was read. Write a file under another name" in run.err
+    assert not (tmp_path / "ledger").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Gates of `crowdbeam nightly`: one that trips leaves ledger and warehouses as they were; all are in the manifest."""
+"""Gates of `crowdbeam nightly`: one that trips keeps a night out of ledger and warehouses; all are in the manifest."""
 
 import json
 
@@ -42,13 +42,48 @@ def test_a_gate_that_trips_leaves_everything_as_it_was(ledger, tmp_path, gate):
     before, answers = bytes_of(ledger), bytes_of(tmp_path / "answers")
     night = write_events(tmp_path / "night.csv", trips)
     told = nightly(ledger, [night], "--fail-if", gate, *outputs(tmp_path), "--lineage", tmp_path / "e.json", code=code)
-    assert (told["held"], told["ledger_version"], told["loaded"]) == (True, 1, {})
+    assert (told["held"], told["ledger_version"], any(told["loaded"].values())) == (True, 1, False)
     assert [(one["gate"], one["tripped"]) for one in told["gates"]] == [(gate.partition(">")[0], True)]
     assert bytes_of(ledger) == before
     assert bytes_of(tmp_path / "answers") == answers
     assert set(warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))) == {1}
     assert not (tmp_path / "e.json").exists()
     assert nightly(ledger, [night], *outputs(tmp_path))["ledger_version"] == 2
+
+
+HELD = [*QUIET[:3], *BAD]
+HOLD = ("--fail-if", "rejects-share>0.2")
+
+
+def test_a_night_that_a_gate_holds_loads_what_warehouses_lack_of_earlier_ones(ledger, tmp_path):
+    nightly(ledger, [write_events(tmp_path / "second.csv", QUIET)])
+    before, night = bytes_of(ledger), write_events(tmp_path / "night.csv", HELD)
+    event, to = ("--lineage", tmp_path / "e.json"), outputs(tmp_path)
+    words = ("nightly", night, "--ledger", ledger, *HOLD, *to, *event, "--json")
+    run = run_command(*words)
+    told = json.loads(run.out)
+    assert (run.code, told["held"], told["ledger_version"]) == (11, True, 2)
+    assert [rows["scores"] for rows in told["loaded"].values()] == [1, 1]
+    assert run.err.endswith(" is above the limit of 0.2. The ledger is as it was.\n")
+    assert set(warehouse_rows(tmp_path / "crowd.duckdb", "runs", "version", keep=("version",))) == {1, 2}
+    assert bytes_of(ledger) == before
+    assert not (tmp_path / "e.json").exists()
+    assert run_command(*words).err.endswith("Nothing was changed.\n")
+
+
+def test_a_warehouse_that_fails_on_a_night_that_a_gate_holds_is_told_beside_the_gate(ledger, tmp_path, monkeypatch):
+    def away(*_):
+        raise RunError("It is away.")
+
+    nightly(ledger, [write_events(tmp_path / "second.csv", QUIET)])
+    night = write_events(tmp_path / "night.csv", HELD)
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderWarehouse, "load", away)
+        run = nightly(ledger, [night], *HOLD, *outputs(tmp_path), code=1)
+    told = "0.25 is above the limit of 0.2. The night is not in the ledger, and 1 of 2 outputs could not be loaded;"
+    assert (told in run.err, "It is away." in run.err) == (True, True)
+    nightly(ledger, [night], *HOLD, *outputs(tmp_path), code=11)
+    assert (tmp_path / "answers" / "run-000002").exists()
 
 
 @pytest.mark.parametrize("gate", CASES)

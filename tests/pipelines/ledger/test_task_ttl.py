@@ -6,9 +6,20 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from command_line import run_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nights import last_events, latest_of, ledger_command, nightly, rows_of, run_of, state_of, write_events
+from nights import (
+    last_events,
+    latest_of,
+    ledger_command,
+    nightly,
+    rows_of,
+    run_of,
+    state_of,
+    write_events,
+    write_gold,
+)
 
 from pipelines import nightly as road
 from pipelines.late import LATE
@@ -27,7 +38,8 @@ class ModelOfClosing:
 
     The clock is the latest time of an event that was taken and is not in the future. When a night is over, tasks whose
     latest event is older than the clock less the time to live are closed; what is closed stays closed. An event without
-    a time or from the future keeps its task open as long as events of today's date would.
+    a time or from the future keeps its task open as long as events of today's date would. So does a known answer, which
+    is an event of the worker "" without a time.
     """
 
     def __init__(self, today):
@@ -62,8 +74,13 @@ events = st.tuples(
     st.sampled_from(["yes", "no", None]),
     st.sampled_from([None, *range(0, 60, 4), FUTURE, FUTURE + 1]),
 )
+answers = st.lists(st.tuples(st.sampled_from(["x", "own-0-0", "own-1-0"]), st.sampled_from(["yes", "no"])), max_size=2)
 nights = st.lists(
-    st.tuples(st.lists(st.lists(events, min_size=1, max_size=6), min_size=1, max_size=2), st.sampled_from([0, 5, 20])),
+    st.tuples(
+        st.lists(st.lists(events, min_size=1, max_size=6), min_size=1, max_size=2),
+        st.one_of(st.just([]), answers),
+        st.sampled_from([0, 5, 20]),
+    ),
     min_size=2,
     max_size=6,
 )
@@ -72,22 +89,27 @@ nights = st.lists(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(nights=nights, rescore=st.sampled_from(["changed", "all"]))
 def test_nights_go_by_the_rule(nights, rescore):
-    """Labels without times and from the future, a time to live that changes from night to night or is taken away."""
+    """Labels without times and from the future, known answers, a time to live that changes or is taken away."""
     with tempfile.TemporaryDirectory() as folder:
         model, ledger, verdicts = ModelOfClosing(today=1 << 60), f"{folder}/ledger", Counter()
-        for number, (files, ttl) in enumerate(nights):
+        for number, (files, answers, ttl) in enumerate(nights):
             files = [[*part, (f"own-{number}-{k}", "ann", "yes", 1)] for k, part in enumerate(files)]
             paths = [str(write_events(Path(folder, f"{number}-{k}.csv"), part)) for k, part in enumerate(files)]
-            batch = BatchSettings(tuple(paths), "")
+            answers = answers and [*answers, (f"gold-{number}", "yes")]
+            known = [(task, "", label, None) for task, label in answers]
+            gold = [str(write_gold(Path(folder, f"{number}.csv"), [event[::2] for event in known]))] if known else []
+            batch = BatchSettings(tuple(paths), "", gold=tuple(gold))
             road.run(NightSettings(batch, ledger, task_ttl_us=ttl, shards=2, rescore=rescore))
-            late, closing = model.night(files, ttl)
+            late, closing = model.night([*files, known], ttl)
             version = LedgerFolder(ledger).existing()
             assert (version.clock_us, version.closed_before_us) == (model.clock, model.closed_before)
-            assert _rejected(run_of(ledger)) == sorted((paths[k], place, event[:2]) for k, place, event in late)
-            assert version.counts.get(f"labels_rejected.{LATE}", 0) == len(late)
+            sources, n_gold = [*paths, *gold], sum(not event[1] for *_, event in late)
+            assert _rejected(run_of(ledger)) == sorted((sources[k], place, event[:2]) for k, place, event in late)
+            assert version.counts.get(f"labels_rejected.{LATE}", 0) == len(late) - n_gold
+            assert version.counts.get(f"gold_rejected.{LATE}", 0) == n_gold
             assert state_of(ledger)["rows"] == last_events(model.taken)
             scores = rows_of(run_of(ledger), "scores", "task")
-            held = {task for (task, _), (label, *_) in last_events(model.taken).items() if label}
+            held = {task for (task, who), (label, *_) in last_events(model.taken).items() if label and who}
             assert closing & held <= scores.keys()  # a last answer
             verdicts.update(scores[task]["label"] for task in closing & held)
             assert dict(version.closed) == dict(verdicts)
@@ -100,7 +122,7 @@ def _rejected(run):
     assert {row["reason"] for row in rows} <= {LATE}
     records = [json.loads(row["record"]) for row in rows]
     return sorted(
-        (row["source"], row["position"], (record["task"], record["worker"]))
+        (row["source"], row["position"], (record["task"], record.get("worker", "")))
         for row, record in zip(rows, records, strict=True)
     )
 
@@ -151,6 +173,47 @@ def test_a_night_of_late_labels_alone_leaves_the_labels_as_they_were(tmp_path):
     told = nightly(tmp_path / "ledger", [late], "--task-ttl", "1h", code=3)
     assert (told["counts"]["labels_rejected"], told["ledger_version"]) == (1, 1)
     assert state_of(tmp_path / "ledger") == before
+
+
+def test_a_late_known_answer_is_a_reject_of_its_own_and_the_labels_of_its_night_get_in(tmp_path):
+    rows, ttl = [("old", "ann", "a", 0), ("now", "ann", "a", 2 * HOUR)], ("--task-ttl", "1h")
+    nightly(tmp_path / "ledger", [write_events(tmp_path / "1.csv", rows)], *ttl)
+    gold = write_gold(tmp_path / "gold.csv", [("now", "a"), ("old", "b")])
+    labels = write_events(tmp_path / "2.csv", [("now", "bob", "a", 2 * HOUR)])
+    counts = nightly(tmp_path / "ledger", [labels], "--gold", gold, *ttl, "--fail-if", "rejects-share>0")["counts"]
+    assert (counts["labels_used"], counts["labels_rejected"]) == (1, 0)
+    assert (counts["gold_used"], counts["gold_rejected"], counts["gold_rejected.late-label"]) == (1, 1, 1)
+    (row,) = read_table(run_of(tmp_path / "ledger"), "rejects").to_pylist()
+    assert (row["reason"], row["source"], row["position"]) == (LATE, str(gold), 1)
+    assert json.loads(row["record"]) == {"task": "old", "label": "b"}
+    assert row["detail"] == "The task was closed before this known answer arrived: see --task-ttl."
+
+
+def test_a_night_of_late_known_answers_alone_is_told_and_leaves_the_ledger_as_it_was(tmp_path):
+    rows, ttl = [("old", "ann", "a", 0), ("now", "ann", "a", 2 * HOUR)], ("--task-ttl", "1h")
+    first = write_events(tmp_path / "1.csv", rows)
+    nightly(tmp_path / "ledger", [first], *ttl)
+    before, gold = state_of(tmp_path / "ledger"), write_gold(tmp_path / "gold.csv", [("old", "b")])
+    run = run_command("nightly", first, "--gold", gold, "--ledger", tmp_path / "ledger", *ttl)
+    assert (run.code, run.err) == (
+        3,
+        "crowdbeam: There was no usable known answer among 1: 1 late-label. "
+        "The ledger is as it was; the night can be run again.\n",
+    )
+    assert "late-label  1" in run.out.partition("Known answers of the night")[2]
+    assert state_of(tmp_path / "ledger") == before
+
+
+def test_a_task_that_closes_without_an_answer_is_not_counted_as_one_that_has_one(tmp_path):
+    rows = [("gone", "ann", "a", 0), ("gone", "ann", None, 1), ("old", "ann", "a", 0), ("now", "ann", "a", 2 * HOUR)]
+    ledger, ttl = tmp_path / "ledger", ("--task-ttl", "1h")
+    assert nightly(ledger, [write_events(tmp_path / "1.csv", rows)], *ttl)["counts"]["tasks_closed"] == 1
+    late = [("gone", "bob", "a", 2 * HOUR), ("now", "bob", "a", 2 * HOUR)]
+    run = run_command("nightly", write_events(tmp_path / "2.csv", late), "--ledger", ledger, *ttl)
+    assert "late-label  1" in run.out  # it is closed
+    for told in (run, run_command("ledger", "show", ledger)):
+        (line,) = [line for line in told.out.splitlines() if "closed" in line]
+        assert line.split() == ["closed", "with", "an", "answer", "1"]
 
 
 def test_what_an_older_segment_says_of_a_task_does_not_close_it(tmp_path, monkeypatch):
