@@ -61,24 +61,27 @@ class Process:
         """Kills the whole group at once, as a power cut would."""
         _kill_group(self.pid)
         self.popen.wait()
-        _guardian.forget(self.pid)
+        GUARDIAN.forget(self.pid)
         self.pid_file.unlink(missing_ok=True)
 
 
 @dataclass
 class _Guardian:
-    """The end of the pipe to `guardian.py`, which outlives this process just long enough to clean up."""
+    """The end of the pipe to `guardian.py`, which outlives this process just long enough to clean up.
+
+    It watches process groups, by id, and folders, which it removes.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     owner: int = 0
     pipe: int = -1
 
-    def watch(self, group: int) -> None:
-        self._tell(f"+{group}\n")
+    def watch(self, what: int | Path) -> None:
+        self._tell(f"+{what}\n")
 
-    def forget(self, group: int) -> None:
+    def forget(self, what: int | Path) -> None:
         if self.owner == os.getpid():
-            self._tell(f"-{group}\n")
+            self._tell(f"-{what}\n")
 
     def _tell(self, line: str) -> None:
         with self.lock:
@@ -100,7 +103,7 @@ class _Guardian:
         self.owner = os.getpid()
 
 
-_guardian = _Guardian()
+GUARDIAN = _Guardian()
 
 
 def start(
@@ -129,7 +132,7 @@ def start(
             start_new_session=True,
         )
     if guarded:
-        _guardian.watch(popen.pid)
+        GUARDIAN.watch(popen.pid)
     pid_file.write_text(f"{popen.pid} {_birth(popen.pid)}\n", "ascii")
     return Process(name, popen, log, pid_file, stop_signal)
 

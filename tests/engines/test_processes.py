@@ -117,6 +117,30 @@ def test_those_whom_somebody_else_has_left_are_left_alone(tmp_path):
             os.killpg(other.pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_folder_that_is_watched_goes_with_a_process_that_is_killed(tmp_path, forgotten):
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        (folder / "data").mkdir(parents=True)
+    code = f"""
+import pathlib, time
+from engines.processes import GUARDIAN
+GUARDIAN.watch(pathlib.Path({str(mine)!r}))
+GUARDIAN.watch(pathlib.Path({str(other)!r}))
+if {forgotten}:
+    GUARDIAN.forget(pathlib.Path({str(mine)!r}))
+print("watched", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"watched\n"
+        assert other.exists()
+        process.kill()
+    assert wait_until("the end of the folder", lambda: not other.exists(), 20)
+    assert forgotten or wait_until("the end of the other one", lambda: not mine.exists(), 20)
+    assert mine.exists() == forgotten
+
+
 def test_a_pid_that_was_given_to_another_process_is_left_alone(tmp_path):
     (tmp_path / "old.pid").write_text(f"{os.getpid()} 1\n")
     assert running(tmp_path) == []
