@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engines.errors import EngineError
-from engines.processes import Process, as_user, start, wait_until
+from engines.processes import GUARDIAN, Process, as_user, start, wait_until
 from engines.programs import postgres_folder
 from pipelines.ports import LOOPBACK, answers, free_port
 
@@ -24,7 +24,8 @@ class Postgres:
     """A server on loopback; trusts whoever connects.
 
     Postgres refuses to run as root: then it runs as the user postgres, or nobody, in a folder of its own that this user
-    may enter, and the folder is removed by `close`, which the end of a block calls.
+    may enter, and the folder is removed by `close`, which the end of a block calls; also when this process is killed,
+    if the server is `guarded`.
 
     Attributes:
         folder: its data and log.
@@ -78,6 +79,7 @@ class Postgres:
         self.stop()
         if self._own is not None:
             shutil.rmtree(self._own)
+            GUARDIAN.forget(self._own)
             self._own = None
 
     def _serves(self) -> bool:
@@ -87,6 +89,8 @@ class Postgres:
         """The folder, made; as root another one that the server's user may enter."""
         if self._user is not None and self._own is None:
             self._own = self.folder = Path(tempfile.mkdtemp(prefix="crowdbeam-postgres-"))
+            if self._guarded:
+                GUARDIAN.watch(self._own)
             self._own.chmod(0o755)
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder

@@ -18,6 +18,7 @@ T = TypeVar("T")
 _POLL_S = 0.1
 _LOG_LINES = 12
 _STOP_S = 15.0
+_MARK = "CROWDBEAM_STARTED_AS"  # in the environment of all that `start` starts: their pid file
 
 
 @dataclass
@@ -60,24 +61,27 @@ class Process:
         """Kills the whole group at once, as a power cut would."""
         _kill_group(self.pid)
         self.popen.wait()
-        _guardian.forget(self.pid)
+        GUARDIAN.forget(self.pid)
         self.pid_file.unlink(missing_ok=True)
 
 
 @dataclass
 class _Guardian:
-    """The end of the pipe to `guardian.py`, which outlives this process just long enough to clean up."""
+    """The end of the pipe to `guardian.py`, which outlives this process just long enough to clean up.
+
+    It watches process groups, by id, and folders, which it removes.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     owner: int = 0
     pipe: int = -1
 
-    def watch(self, group: int) -> None:
-        self._tell(f"+{group}\n")
+    def watch(self, what: int | Path) -> None:
+        self._tell(f"+{what}\n")
 
-    def forget(self, group: int) -> None:
+    def forget(self, what: int | Path) -> None:
         if self.owner == os.getpid():
-            self._tell(f"-{group}\n")
+            self._tell(f"-{what}\n")
 
     def _tell(self, line: str) -> None:
         with self.lock:
@@ -99,7 +103,7 @@ class _Guardian:
         self.owner = os.getpid()
 
 
-_guardian = _Guardian()
+GUARDIAN = _Guardian()
 
 
 def start(
@@ -116,20 +120,19 @@ def start(
 
     A guarded process is killed when this process ends, even by SIGKILL; one that is not lives until it is stopped.
     """
-    log = folder / f"{name}.log"
+    log, pid_file = folder / f"{name}.log", folder / f"{name}.pid"
     with log.open("wb") as output:
         popen = subprocess.Popen(  # noqa: S603 - the commands are ours
             as_user(user, command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **(env or {}), _MARK: os.path.realpath(pid_file)},
             cwd=folder,
             start_new_session=True,
         )
     if guarded:
-        _guardian.watch(popen.pid)
-    pid_file = folder / f"{name}.pid"
+        GUARDIAN.watch(popen.pid)
     pid_file.write_text(f"{popen.pid} {_birth(popen.pid)}\n", "ascii")
     return Process(name, popen, log, pid_file, stop_signal)
 
@@ -145,18 +148,17 @@ def stop_by_pid_files(folder: Path, seconds: float = _STOP_S) -> list[str]:
     """Stops what another process has started in the folder; returns the names of what ran."""
     found = []
     for pid_file in sorted(folder.glob("*.pid")):
-        pid, birth = pid_file.read_text("ascii").split()
-        if _birth(int(pid)) == birth:
+        group = _group_of(pid_file)
+        if group:
             found.append(pid_file.stem)
-            _end_group(int(pid), seconds)
+            _end_group(group, seconds)
         pid_file.unlink(missing_ok=True)
     return found
 
 
 def running(folder: Path) -> list[str]:
     """The names of what runs in the folder, by its pid files."""
-    notes = {file.stem: file.read_text("ascii").split() for file in sorted(folder.glob("*.pid"))}
-    return [name for name, (pid, birth) in notes.items() if _birth(int(pid)) == birth]
+    return [pid_file.stem for pid_file in sorted(folder.glob("*.pid")) if _group_of(pid_file)]
 
 
 def wait_until(what: str, probe: Callable[[], T | None], seconds: float, processes: Sequence[Process] = ()) -> T:
@@ -214,6 +216,25 @@ def _birth(pid: int) -> str:
     except OSError:
         return "gone"
     return "gone" if state == "Z" else fields[18]
+
+
+def _group_of(pid_file: Path) -> int:
+    """The process group that a pid file notes, while its leader runs or one whom it has left; 0: nobody does.
+
+    Who is left has the mark of `start`: the id may have gone to another leader since, who left somebody, too.
+    """
+    pid, birth = pid_file.read_text("ascii").split()
+    mark = f"{_MARK}={os.path.realpath(pid_file)}"
+    is_ours = _birth(int(pid)) == birth or any(mark in _environment(member) for member in members(int(pid)))
+    return int(pid) if is_ours else 0
+
+
+def _environment(pid: int) -> list[str]:
+    """The environment that a process was started with; empty when it has ended, or is somebody else's."""
+    try:
+        return os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes()).split("\0")
+    except OSError:
+        return []
 
 
 def _end_group(group: int, seconds: float) -> None:

@@ -21,7 +21,12 @@ class Sink(Protocol):
     """An open sink, in one worker process, whose threads share it.
 
     What it took may be lost when it raises `RunError`: it then stays failed, and the rows are written to a new one.
+
+    Attributes:
+        retries: how often it looked at what is away, or began anew.
     """
+
+    retries: int
 
     def write(self, name: str, table: pa.Table) -> None:
         """Takes rows of `name`, one of `KEYS`; scores, skills and graph are `schemas.stream_schema`'s rows."""

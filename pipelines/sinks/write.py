@@ -3,6 +3,7 @@
 import atexit
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,9 @@ class _WriteRowsFn(beam.DoFn):
         self._failures = Metrics.counter(METRICS, "failures")
         self._sink: Sink | None = None
 
+    def setup(self) -> None:
+        _OPEN.enter(self._target)
+
     def start_bundle(self) -> None:
         self._sink = None
         self._notices: list[WindowedValue] = []
@@ -77,7 +81,7 @@ class _WriteRowsFn(beam.DoFn):
         yield from self._notices
 
     def _flush(self, sink: Sink) -> None:
-        began, tried = time.perf_counter(), getattr(sink, "retries", 0)
+        began, tried = time.perf_counter(), sink.retries
         try:
             sink.flush()
         except RunError:
@@ -86,7 +90,7 @@ class _WriteRowsFn(beam.DoFn):
         self._flush_ms.update(round(1000 * (time.perf_counter() - began)))
         for arrived_us in filter(None, self._arrived):
             self._latency_ms.update(max(0, (time.time_ns() // 1000 - arrived_us) // 1000))
-        self._retries.inc(getattr(sink, "retries", 0) - tried)
+        self._retries.inc(sink.retries - tried)
 
     def _give_up(self, sink: Sink) -> None:
         """The bundle fails and will be tried again, with a new connection."""
@@ -94,13 +98,31 @@ class _WriteRowsFn(beam.DoFn):
         self._failures.inc()
         _OPEN.drop(self._target, sink)
 
+    def teardown(self) -> None:
+        _OPEN.leave(self._target)
+
 
 class _OpenSinks:
-    """The sinks of this process: one a target, whatever the number of threads that write to it."""
+    """The sinks of this process: one a target, for as long as an instance of the step uses it."""
 
     def __init__(self) -> None:
         self._sinks: dict[SinkTarget, Sink] = {}
+        self._users: Counter[SinkTarget] = Counter()
         self._lock = threading.Lock()
+
+    def enter(self, target: SinkTarget) -> None:
+        """One instance more."""
+        with self._lock:
+            self._users[target] += 1
+
+    def leave(self, target: SinkTarget) -> None:
+        """One instance less; the last one closes the sink."""
+        with self._lock:
+            self._users[target] -= 1
+            if not self._users[target]:
+                del self._users[target]
+                if target in self._sinks:
+                    self._sinks.pop(target).close()
 
     def get(self, target: SinkTarget) -> Sink:
         with self._lock:

@@ -161,7 +161,7 @@ def _slices(file: Any, header: bytes, max_ratio: int) -> Iterator[_Slice | None]
         blocks, at, missing = _scan(data, header[-_SYNC_BYTES:], max_ratio)
         if blocks:
             yield _Slice(header, data[:at], tuple(blocks))
-        if missing < 0 or missing > left:
+        if missing < 0 or missing > left or not more:  # not more: it was longer when it was opened
             yield None
             return
         data = data[at:]

@@ -128,9 +128,12 @@ def compression_of(path: str) -> str | None:
 
 
 def open_file(path: str) -> Any:
-    """The file as an Arrow file that can seek; the bytes as they are stored."""
+    """The file as an Arrow file that can seek; the bytes as they are stored.
+
+    It is not mapped: who touches a map beyond the end of a file that was cut meanwhile is killed.
+    """
     if is_local(path):
-        return pa.memory_map(path, "r") if Path(path).stat().st_size else pa.BufferReader(b"")
+        return pa.OSFile(path, "r") if Path(path).stat().st_size else pa.BufferReader(b"")
     from apache_beam.io.filesystem import CompressionTypes
 
     return pa.PythonFile(_beam(path).open(path, compression_type=CompressionTypes.UNCOMPRESSED), "r")

@@ -27,12 +27,32 @@ _MOST_CHARACTERS = 600
 _ERROR_LINE = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _PRISM_HAS_ENDED = (
     "Prism has ended, and the stream with it; what was written stays. Start the stream again: Prism keeps no "
-    "checkpoint, so it reads a topic from --from on, or a folder from its first file, and comes to the same answers."
+    "checkpoint, so it begins anew. "
 )
+_SAME_ANSWERS = "and comes to the same answers if all of them are still there."
+_BEGINS_ANEW = {
+    "folder": f"It reads its folder from the first file on, {_SAME_ANSWERS}",
+    "kafka": f"It reads its topic from the first message on, {_SAME_ANSWERS}",
+    "kafka latest": "With --from latest it reads only what comes from then on: what it had read no longer counts.",
+    "pubsub": "Pub/Sub does not send again what was acknowledged: that no longer counts.",
+    "": "It comes to the same answers if all its events can be read again, which of a folder and of a topic they can, "
+    "but not with --from latest, nor those that Pub/Sub has acknowledged.",
+}
 _NO_ANSWER = (
     "Beam's job service no longer answers; the job may run on without it. See to it where the runner shows its "
     "jobs; a job that was lost there can be gone on from its last checkpoint, with --savepoint_path."
 )
+
+
+def begins_anew(source: str = "", start: str = "") -> str:
+    """What a stream without a checkpoint reads when it is started again, by the kind of its source and its --from.
+
+    An empty `source` is one that is not known.
+
+    >>> begins_anew("kafka", "latest")
+    'With --from latest it reads only what comes from then on: what it had read no longer counts.'
+    """
+    return _BEGINS_ANEW["kafka latest" if (source, start) == ("kafka", "latest") else source]
 
 
 def name_job(options: PipelineOptions, name: str) -> str:
@@ -105,12 +125,14 @@ class Job:
         result: what Beam gave for it.
         options: Beam's, it was begun with.
         on_flink, on_prism: where it runs; neither: elsewhere.
+        anew: what `begins_anew` says of it.
     """
 
     result: Any
     options: PipelineOptions
     on_flink: bool = False
     on_prism: bool = False
+    anew: str = begins_anew()
     _messages: _Messages = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +151,7 @@ class Job:
         try:
             return str(self.result.state)
         except grpc.RpcError as error:
-            raise RunError(_PRISM_HAS_ENDED if self.on_prism else _NO_ANSWER) from error
+            raise RunError(_PRISM_HAS_ENDED + self.anew if self.on_prism else _NO_ANSWER) from error
 
     def end(self) -> bool:
         """Ends it; returns whether it surely has ended. What cannot be ended is told, with what to do."""

@@ -17,7 +17,7 @@ from pipelines.runners import options_of
 from pipelines.stream import StreamPlan, build
 from pipelines.streaming.claims import claimed, refuse_occupied, refuse_outlived
 from pipelines.streaming.control import Control, Tenure, held, owned
-from pipelines.streaming.ending import ENDED, Job, name_job, place_of, quiet_when_gone
+from pipelines.streaming.ending import ENDED, Job, begins_anew, name_job, place_of, quiet_when_gone
 from pipelines.streaming.envelopes import DRAIN, Marker
 from pipelines.streaming.planning import check_addresses, plan_of
 from pipelines.streaming.prism import prism_of, prism_server
@@ -64,7 +64,8 @@ def _supervised(
     pipeline = beam.Pipeline(options=options)
     build(pipeline, plan)
     with _signals() as asked:
-        job = Job(pipeline.run(), options, runs_on_flink(flags), runs_on_prism(flags))
+        anew = begins_anew(plan.kinds.get("source", ""), getattr(plan.source, "start", ""))
+        job = Job(pipeline.run(), options, runs_on_flink(flags), runs_on_prism(flags), anew)
         tenure.job_may_run = True
         try:
             if begun is not None:

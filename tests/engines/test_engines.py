@@ -1,12 +1,19 @@
 """The engines do what tests and demos need: they serve, break and come back."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from engines.errors import EngineError
 from engines.kafka import Kafka
 from engines.postgres import Postgres
+from engines.processes import wait_until
 
+ROOT = Path(__file__).parents[2]
 psycopg = pytest.importorskip("psycopg")
 
 
@@ -54,3 +61,20 @@ def test_two_servers_do_not_meet(postgres, tmp_path):
         assert other.dsn != postgres.dsn
         with psycopg.connect(other.dsn) as connection:
             assert connection.execute("select count(*) from pg_tables where tablename = 'kept'").fetchone() == (0,)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a server that root starts has a folder of its own")
+def test_the_own_folder_of_a_server_goes_with_a_process_that_is_killed(postgres, tmp_path):
+    code = f"""
+import time
+from engines.postgres import Postgres
+server = Postgres({str(tmp_path / "server")!r})
+server.start()
+print(server.folder, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        own = Path(process.stdout.readline().strip())
+        assert (own / "data" / "PG_VERSION").exists()
+        process.kill()
+    assert wait_until("the end of the folder", lambda: not own.exists(), 30)

@@ -88,6 +88,59 @@ def test_what_is_not_guarded_lives_on_and_is_stopped_by_its_pid_file(tmp_path):
     assert stop_by_pid_files(tmp_path) == []
 
 
+def test_those_whose_leader_has_died_are_found_and_stopped(tmp_path):
+    with starter(tmp_path, guarded=False) as process:
+        process.kill()
+    pid = int((tmp_path / "parent.pid").read_text().split()[0])
+    wait_until("the child", lambda: len(members(pid)) == 2, 20)
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until("the leader's end", lambda: pid not in members(pid), 20)
+    assert members(pid)
+    assert running(tmp_path) == ["parent"]
+    assert stop_by_pid_files(tmp_path) == ["parent"]
+    assert wait_until("the end", lambda: gone(pid), 20)
+    assert running(tmp_path) == []
+
+
+def test_those_whom_somebody_else_has_left_are_left_alone(tmp_path):
+    """The id of a group that has ended went to another one, whose leader has died, too."""
+    with subprocess.Popen(PARENT, stdout=subprocess.PIPE, start_new_session=True) as other:
+        try:
+            assert other.stdout.readline() == b"up\n"
+            other.kill()
+            other.wait()
+            (tmp_path / "old.pid").write_text(f"{other.pid} 1\n")
+            assert running(tmp_path) == []
+            assert stop_by_pid_files(tmp_path) == []
+            assert members(other.pid)
+        finally:
+            os.killpg(other.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_folder_that_is_watched_goes_with_a_process_that_is_killed(tmp_path, forgotten):
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        (folder / "data").mkdir(parents=True)
+    code = f"""
+import pathlib, time
+from engines.processes import GUARDIAN
+GUARDIAN.watch(pathlib.Path({str(mine)!r}))
+GUARDIAN.watch(pathlib.Path({str(other)!r}))
+if {forgotten}:
+    GUARDIAN.forget(pathlib.Path({str(mine)!r}))
+print("watched", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"watched\n"
+        assert other.exists()
+        process.kill()
+    assert wait_until("the end of the folder", lambda: not other.exists(), 20)
+    assert forgotten or wait_until("the end of the other one", lambda: not mine.exists(), 20)
+    assert mine.exists() == forgotten
+
+
 def test_a_pid_that_was_given_to_another_process_is_left_alone(tmp_path):
     (tmp_path / "old.pid").write_text(f"{os.getpid()} 1\n")
     assert running(tmp_path) == []

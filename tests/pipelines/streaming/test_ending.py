@@ -13,7 +13,7 @@ from engines.processes import wait_until
 from pipelines.errors import RunError
 from pipelines.ports import free_port
 from pipelines.streaming import ending
-from pipelines.streaming.ending import ENDED, Job, name_job, quiet_when_gone
+from pipelines.streaming.ending import ENDED, Job, begins_anew, name_job, quiet_when_gone
 
 
 class Gone:
@@ -100,6 +100,28 @@ def test_a_job_service_that_is_gone_is_told_of_as_fits_the_runner(where, wanted,
         Job(Gone(), PipelineOptions([]), **{where: True}).state()
     assert wanted in str(told.value)
     assert other not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "anew", "other"),
+    [
+        (("folder", "earliest"), "from the first file on, and comes to the same answers if all", "topic"),
+        (("kafka", "earliest"), "from the first message on, and comes to the same answers if all", "folder"),
+        (("kafka", "latest"), "only what comes from then on: what it had read no longer counts", "same answers"),
+        (("pubsub", "earliest"), "does not send again what was acknowledged", "same answers"),
+        ((), "but not with --from latest, nor those that Pub/Sub has acknowledged", "from the first"),
+    ],
+)
+def test_of_a_prism_that_is_gone_it_is_told_what_its_source_still_gives(source, anew, other):
+    with pytest.raises(RunError) as told:
+        Job(Gone(), PipelineOptions([]), on_prism=True, anew=begins_anew(*source)).state()
+    assert anew in str(told.value)
+    assert other not in str(told.value)
+
+
+def test_a_job_of_an_unknown_source_promises_nothing_that_one_of_them_does_not_keep():
+    with pytest.raises(RunError, match="but not with --from latest, nor those that Pub/Sub has acknowledged"):
+        Job(Gone(), PipelineOptions([]), on_prism=True).state()
 
 
 def test_a_job_has_ended_when_flink_says_so(capsys):
