@@ -30,7 +30,7 @@ from pipelines.sources.folder_position import FolderPosition, Under
 from pipelines.sources.storage import compression_of, is_local
 from pipelines.sources.unbounded import CAUGHT_UP, Polled, refuse_readers
 
-LIST_S, TORN_S = 1.0, 10.0
+LIST_S, TORN_S, LONGEST_S = 1.0, 10.0, 2.0
 _LINES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _UNFINISHED = (".tmp", ".partial")
 _HIDDEN = ("_", ".")
@@ -138,9 +138,13 @@ class FolderReader:
         return self._polled(found, position, bool(self._waiting))
 
     def _take(self, place: FolderPosition, max_events: int) -> list[Parsed]:
-        """Reads of the files that wait, and moves `place` on; a file that cannot be reached now waits for a listing."""
+        """Reads of the files that wait, and moves `place` on; a file that cannot be reached now waits for a listing.
+
+        Small files cost more than their events: it ends in time, so that the stream hears what it is asked.
+        """
         found: list[Parsed] = []
-        while self._waiting and _n_read(found) < max_events:
+        until = time.monotonic() + LONGEST_S
+        while self._waiting and _n_read(found) < max_events and (not found or time.monotonic() < until):
             name, size = self._waiting[0]
             read = self._step(name, size, place, max_events - _n_read(found))
             found += read or []

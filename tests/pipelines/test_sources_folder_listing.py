@@ -99,3 +99,15 @@ def test_the_names_of_all_files_are_neither_read_nor_written_by_a_poll_that_find
     monkeypatch.setattr(FolderPosition, "of", None)
     monkeypatch.setattr(FolderPosition, "to_bytes", None)
     assert reader.poll(position, 10, 5.0).position == position
+
+
+def test_a_poll_of_many_small_files_ends_in_time_and_others_bring_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "LONGEST_S", 0.0)
+    for number in range(3):
+        write(tmp_path, f"{number}.csv", csv_bytes(rows(number)))
+    reader, position, brought = FolderSource(str(tmp_path)).reader(0), b"", []
+    for _ in range(3):
+        polled = reader.poll(position, 100, 0)
+        position = polled.position
+        brought.append((events_of(polled), polled.more))
+    assert brought == [([(f"{number}.csv", 0, f"t{number}")], number < 2) for number in range(3)]
