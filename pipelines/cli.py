@@ -42,6 +42,10 @@ DONE, FAILED, REFUSED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 _MESSAGE_CHARACTERS = 600
 _OF_IMPORTS, _SOON_S = "<frozen importlib", 0.01
 _CHANGES_LEDGER = frozenset(("rollback", "compact", "forget"))
+_AFTER = {
+    "nightly": "run the night again",
+    "stream": "what was written stays, and not all that was read is answered; start the stream again",
+}
 _LEDGER_AFTER = (
     "crowdbeam ledger show tells which version holds. If it is a new one, any other command on the ledger finishes the "
     "removal of earlier ones; if not, run this one again"
@@ -118,7 +122,8 @@ def _guarded(argv: list[str]) -> int:
 
 
 def _stopped(signals: list[int], argv: list[str]) -> int:
-    after = "run the night again" if argv[:1] == ["nightly"] else "there is no new result"
+    road = "" if {"snapshot", "stop"}.intersection(argv) else "".join(argv[:1])
+    after = _AFTER.get(road, "there is no new result")
     if argv[:1] == ["ledger"] and not _CHANGES_LEDGER.isdisjoint(argv):
         after = _LEDGER_AFTER
     if signal.SIGTERM in signals:

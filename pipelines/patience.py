@@ -26,7 +26,7 @@ def until_done(
     The errors of files, Beam's too, are `OSError`s. Raises `RunError` when the patience has ended. `what` begins its
     sentence, as "The folder out took nothing".
     """
-    began, warned, pause = time.monotonic(), 0.0, _FIRST_PAUSE_S
+    began, warned, pause, wait = time.monotonic(), 0.0, _FIRST_PAUSE_S, object()
     try:
         while True:
             try:
@@ -43,8 +43,8 @@ def until_done(
                 warned = now
                 logging.getLogger(__name__).warning("%s: %s; trying again.", what, first_line(failure))
             if now - began >= _TELL_AFTER_S:
-                WAITS.lasts(what, f"{what}: {first_line(failure)}")
+                WAITS.lasts(wait, f"{what}: {first_line(failure)}")
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
     finally:
-        WAITS.over(what)
+        WAITS.over(wait)

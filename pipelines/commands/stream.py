@@ -243,11 +243,15 @@ def _run(args: Namespace, beam_args: Sequence[str]) -> int:
 
 
 def _tell_waits(told: list[str], waits: Sequence[str]) -> None:
-    """Says what the stream waits for, each once while it lasts, and when it goes on; `told` is what was said."""
+    """Says what the stream waits for, each once while it lasts, whatever the cause, and when it goes on.
+
+    `told` is what was said.
+    """
     for sentence in waits:
-        if sentence not in told:
-            told.append(sentence)
-            sys.stderr.write(f"crowdbeam: {sentence}. The stream waits for it; nothing is lost.\n")
+        what, _, _ = sentence.partition(": ")
+        if what not in told:
+            told.append(what)
+            sys.stderr.write(f"crowdbeam: {sentence.rstrip('.')}. The stream waits for it; nothing is lost.\n")
     if told and not waits:
         told.clear()
         sys.stderr.write("crowdbeam: the stream goes on.\n")

@@ -209,13 +209,13 @@ class KafkaSink:
 
     def _wait(self, most: int) -> None:
         """Serves the producer until at most `most` messages wait; gives up when its patience ends without progress."""
-        what = f"Kafka at {self._target.bootstrap} takes no rows"
+        wait = object()
         try:
-            self._wait_told(most, what)
+            self._wait_told(most, wait)
         finally:
-            WAITS.over(what)
+            WAITS.over(wait)
 
-    def _wait_told(self, most: int, what: str) -> None:
+    def _wait_told(self, most: int, wait: object) -> None:
         waiting, since = len(self._producer), time.monotonic()
         warned = since
         while len(self._producer) > most or self._failure:
@@ -224,7 +224,7 @@ class KafkaSink:
             now = time.monotonic()
             if len(self._producer) < waiting:
                 waiting, since = len(self._producer), now
-                WAITS.over(what)
+                WAITS.over(wait)
                 continue
             self.retries += 1
             if now - since > self._target.patience_s:
@@ -233,7 +233,7 @@ class KafkaSink:
                     "See that its brokers run, then start again."
                 )
             if now - since > _TELL_AFTER_S:
-                WAITS.lasts(what, f"{what}: {waiting:,} wait")
+                WAITS.lasts(wait, f"Kafka at {self._target.bootstrap} takes no rows: {waiting:,} wait")
             if now - max(warned, since) > _WARN_EVERY_S:
                 warned = now
                 logging.getLogger(__name__).warning(

@@ -21,7 +21,7 @@ import numpy as np
 from apache_beam.io.filesystem import BeamIOError
 
 from pipelines import inputs
-from pipelines.errors import InputError
+from pipelines.errors import InputError, first_line
 from pipelines.events import EventSettings, parse_events
 from pipelines.records import Origin, Parsed
 from pipelines.sources import FILE_CHANGED, READ_ERRORS, BadRecord, Chunk, is_damage, unreadable_rest
@@ -114,7 +114,7 @@ class FolderReader:
         self._place: tuple[bytes, FolderPosition] | None = None
         self._left: set[str] = set()  # files that are there and wait though others are read
         self._held_us: int | None = None  # the latest time read before a file was left
-        self._refused: set[str] = set()
+        self._refused: dict[str, str] = {}  # why a file cannot be read now, by its name
 
     def poll(self, position: bytes, max_events: int, timeout_s: float) -> Polled:
         """The next events, of one file or several; the folder is listed once a second, however often it is polled."""
@@ -155,6 +155,7 @@ class FolderReader:
             elif place.under is None and place.size_of(name) == size:
                 self._waiting.pop(0)
                 self._left.discard(name)
+                self._refused.pop(name, None)
         return found
 
     def confirm(self, position: bytes) -> None:
@@ -178,7 +179,7 @@ class FolderReader:
             dict(counts),
             more,
             watermark_us=self._watermark_us(before_us, more),
-            away=self._away,
+            away=self._away or "; ".join(self._refused.values()),
         )
 
     def _watermark_us(self, before_us: int, more: bool) -> int:
@@ -193,11 +194,12 @@ class FolderReader:
         """Looks which of this reader's files are there."""
         try:
             self._files = {name: size for name, size in self._source.files().items() if self._is_mine(name)}
+            self._refused = {name: why for name, why in self._refused.items() if name in self._files}
             self._away = ""
         except InputError as error:
             if not self._away:
                 _log.warning("%s Waiting for it.", error)
-            self._away = str(error)
+            self._away = f"The source cannot be read: {error}"
         self._listed_at = time.monotonic()
 
     def _unread(self, place: FolderPosition) -> list[tuple[str, int]]:
@@ -227,7 +229,7 @@ class FolderReader:
                 return [self._give_up(name, size, place, unreadable_rest(0, error))]
             if name not in self._refused:
                 _log.warning("%s cannot be read now: %s; it is tried again.", name, error)
-            self._refused.add(name)
+            self._refused[name] = f"The file {name} of the source cannot be read: {first_line(error)}"
             self._left.add(name)
             place.set_aside()
             return None

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,7 @@ PATIENCE_S = 600.0
 _REQUESTS, _WAITING = "requests", "waiting"
 _HOLDS_S = 60.0  # what was not told again for so long is over: its process was killed
 _REQUESTED: dict[str, list[Marker]] = {}  # by folder: what was asked for when it was looked at last
+_WAITS: dict[str, list[str]] = {}  # by folder: what was waited for when it was looked at last
 _FAILING: set[str] = set()  # what has failed when it was tried last
 _log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class Control:
     def clear(self) -> None:
         """Removes the requests and the status that an earlier stream has left."""
         _REQUESTED.pop(self.folder, None)
+        _WAITS.pop(self.folder, None)
         for pattern in (*(self.path(name, "*.json") for name in (_REQUESTS, DONE, _WAITING)), self.path(STATUS)):
             found = FileSystems.match([pattern])[0].metadata_list
             if found:
@@ -114,25 +116,27 @@ class Control:
             return read_json(self.path(STATUS))
         return None
 
-    def tell_waits(self, sentences: Mapping[str, str]) -> None:
+    def tell_waits(self, sentences: Sequence[str]) -> None:
         """Says what this process waits for, unless the folder is away."""
         path = self.path(_WAITING, f"{socket.gethostname()}-{os.getpid()}.json")
         with spared(f"The control folder {self.folder} takes no waits"):
             self._look()
             if sentences:
-                write_json(path, {"at_s": time.time(), "waits": sorted(set(sentences.values()))})
+                write_json(path, {"at_s": time.time(), "waits": list(sentences)})
             elif FileSystems.exists(path):
                 FileSystems.delete([path])
 
     def waits(self) -> list[str]:
-        """What the stream's processes wait for now: a sentence for each source or sink that is away."""
+        """What the stream's processes wait for, a sentence for each; while the folder is away, what it was before."""
         found: set[str] = set()
         with spared(f"The waits in {self.folder} cannot be read"):
+            self._look()
             for file in FileSystems.match([self.path(_WAITING, "*.json")])[0].metadata_list:
                 known = read_json(file.path) or {"at_s": 0.0}
                 if time.time() - known["at_s"] < _HOLDS_S:
                     found.update(known["waits"])
-        return sorted(found)
+            _WAITS[self.folder] = sorted(found)
+        return _WAITS.get(self.folder, [])
 
     def finish(self, marker: Marker, sender: int) -> None:
         """Tells that `sender` has done what was asked for; waits for a folder that is away."""

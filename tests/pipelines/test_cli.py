@@ -14,7 +14,7 @@ import pytest
 from command_line import crowd_rows, run_command, write_rows
 
 import crowdcore
-from pipelines import batch
+from pipelines import batch, cli
 from pipelines.arguments import option_table, parse_arguments
 from pipelines.cli import COMMANDS
 from pipelines.commands import aggregate, compare, evaluate, simulate
@@ -260,3 +260,18 @@ def test_a_run_that_is_stopped_leaves_nothing(number, code, tmp_path):
     assert err.startswith("crowdbeam: ")
     assert err.count("\n") == 1
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [
+        (["stream", "--source", "in"], "what was written stays"),
+        (["stream", "snapshot"], "there is no new result"),
+        (["nightly"], "run the night again"),
+        (["ledger", "forget"], "crowdbeam ledger show"),
+        (["ledger", "verify"], "there is no new result"),
+    ],
+)
+def test_what_is_broken_off_says_what_there_is(words, after, capsys):
+    assert cli._stopped([signal.SIGINT], words) == cli.INTERRUPTED
+    assert after in capsys.readouterr().err

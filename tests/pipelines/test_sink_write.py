@@ -94,3 +94,20 @@ def test_an_instance_that_never_wrote_opens_and_closes_nothing():
     target = Target("idle")
     instance(target).teardown()
     assert not target.opened
+
+
+def test_rows_are_told_safe_only_by_the_sink_that_they_were_written_to():
+    """Another bundle on it fails, and a third opens a new one: that one's flush says nothing of these rows."""
+    target = Target("shared")
+    ours, failing, third = instance(target), instance(target), instance(target)
+    for step in (ours, failing):
+        step.start_bundle()
+        step.process(("scores", to_bytes(scores(["t1"]))))
+    (shared,) = target.opened
+    shared.fails = True
+    with pytest.raises(RunError):
+        list(failing.finish_bundle())
+    write(third)
+    assert len(target.opened) == 2
+    with pytest.raises(RunError):
+        list(ours.finish_bundle())

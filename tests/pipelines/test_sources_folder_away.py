@@ -104,6 +104,7 @@ def test_a_reader_whose_folder_is_away_holds_the_clock_back(tmp_path):
     there.rename(tmp_path / "away")
     polled = found.go_on().polls[-1]
     assert polled.watermark_us == 5
+    assert polled.away.startswith("The source cannot be read: ")
     assert str(there) in polled.away
     (tmp_path / "away").rename(there)
     polled = found.go_on().polls[-1]
@@ -130,9 +131,11 @@ def test_a_file_that_cannot_be_read_holds_the_clock_where_it_was_until_all_of_it
         polled = found.go_on().go_on().polls[-1]
         assert [task for name, _, task in found.events if name == "c.csv"] == ["t"]
         assert polled.watermark_us == 5
+        assert "b.csv of the source cannot be read: " in polled.away
     half = found._reader.poll(polled.position, 1, 0)
     assert (half.more, half.watermark_us) == (True, 5)
-    assert found._reader.poll(half.position, 99, 0).watermark_us == CAUGHT_UP
+    whole = found._reader.poll(half.position, 99, 0)
+    assert (whole.watermark_us, whole.away) == (CAUGHT_UP, "")
 
 
 def test_a_file_whose_last_line_is_torn_holds_the_clock_until_it_is_whole_or_gone(tmp_path):

@@ -14,7 +14,7 @@ class Notices:
         self.told = []
 
     def tell_waits(self, sentences):
-        self.told.append(dict(sentences))
+        self.told.append(sentences)
 
 
 class Clock:
@@ -41,12 +41,12 @@ def test_a_wait_is_told_at_once_again_from_time_to_time_and_at_its_end(waits, cl
     waits.tell(board)
     waits.lasts("sink", "The sink is away")
     waits.lasts("sink", "The sink is away")
-    assert board.told == [{"sink": "The sink is away"}]
+    assert board.told == [["The sink is away"]]
     clock.now += AGAIN_S
     waits.lasts("sink", "The sink is still away")
     waits.over("sink")
     waits.over("sink")
-    assert board.told[1:] == [{"sink": "The sink is still away"}, {}]
+    assert board.told[1:] == [["The sink is still away"], []]
 
 
 def test_all_that_is_waited_for_is_told_together(waits):
@@ -55,7 +55,7 @@ def test_all_that_is_waited_for_is_told_together(waits):
     waits.lasts("sink", "a")
     waits.lasts("reader 0", "b")
     waits.over("sink")
-    assert board.told[1:] == [{"sink": "a", "reader 0": "b"}, {"reader 0": "b"}]
+    assert board.told[1:] == [["a", "b"], ["b"]]
 
 
 def test_a_board_is_told_until_it_is_left_as_often_as_it_was_named(waits):
@@ -66,7 +66,7 @@ def test_a_board_is_told_until_it_is_left_as_often_as_it_was_named(waits):
     waits.lasts("sink", "a")
     waits.leave(board)
     waits.over("sink")
-    assert board.told == [{"sink": "a"}]
+    assert board.told == [["a"]]
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def failing(n_times):
 
 def test_what_is_tried_again_for_a_while_is_told_and_so_is_its_end(told):
     assert patience.until_done(failing(6), "The sink took nothing", 60) == "done"
-    assert told == [{"The sink took nothing": "The sink took nothing: it is gone"}, {}]
+    assert told == [["The sink took nothing: it is gone"], []]
 
 
 def test_what_works_the_second_time_is_no_wait(told):
@@ -108,4 +108,10 @@ def test_what_works_the_second_time_is_no_wait(told):
 def test_a_wait_is_over_when_patience_is(told):
     with pytest.raises(RunError, match="The sink took nothing for"):
         patience.until_done(failing(100), "The sink took nothing", 60)
-    assert told[-1] == {}
+    assert told[-1] == []
+
+
+def test_of_two_that_wait_for_the_same_the_other_waits_on_when_one_is_done(told, waits):
+    waits.lasts("the other", "The sink took nothing: it is gone")
+    patience.until_done(failing(6), "The sink took nothing", 60)
+    assert told[-1] == ["The sink took nothing: it is gone"]

@@ -18,6 +18,7 @@ from pipelines.streaming.envelopes import (
     join,
     pack_events,
     pack_shard_change,
+    unpack_marker,
 )
 from pipelines.streaming.inbox import seal
 from pipelines.streaming.keep_skills import KeepSkills, _KeepSkillsFn
@@ -99,10 +100,14 @@ class Keeping:
         return kept.value
 
     def ticks_until_drained(self):
+        return [shard for shard, _ in self.markers_of_the_end()]
+
+    def markers_of_the_end(self):
+        """Ticks until the request to end comes out: pairs of a shard and what it is told."""
         until = time.monotonic() + 30
         while time.monotonic() < until:
-            found = [shard for tag, (shard, data) in self.tick() if tag == "models" and data[:1] == MARKER]
-            if found:
+            out = [pair for tag, pair in self.tick() if tag == "models"]
+            if found := [(shard, unpack_marker(data)) for shard, data in out if data[:1] == MARKER]:
                 return found
         raise AssertionError("the request to end did not come out")
 

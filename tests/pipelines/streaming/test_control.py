@@ -102,12 +102,12 @@ def test_a_stream_that_is_to_end_while_its_folder_is_away_is_asked_when_it_is_ba
 
 
 def test_waits_are_those_that_somebody_told_of_lately_each_once(there, monkeypatch):
-    there.tell_waits({"reader 0": "Kafka is away", "reader 1": "Kafka is away", "sink": "The sink is away"})
+    there.tell_waits(["Kafka is away", "The sink is away"])
     with monkeypatch.context() as other:
         other.setattr(control_module.os, "getpid", lambda: 1)
-        there.tell_waits({"reader 2": "Kafka is away"})
+        there.tell_waits(["Kafka is away"])
     assert there.waits() == ["Kafka is away", "The sink is away"]
-    there.tell_waits({})
+    there.tell_waits([])
     assert there.waits() == ["Kafka is away"]
     now = control_module.time.time()
     monkeypatch.setattr(control_module.time, "time", lambda: now + 61)
@@ -115,17 +115,33 @@ def test_waits_are_those_that_somebody_told_of_lately_each_once(there, monkeypat
 
 
 def test_a_new_stream_waits_for_nothing_that_an_earlier_one_did(there):
-    there.tell_waits({"sink": "The sink is away"})
+    there.tell_waits(["The sink is away"])
     there.clear()
     assert there.waits() == []
 
 
-def test_while_the_folder_is_away_nothing_fails_for_want_of_a_place_for_waits(there):
+def test_while_the_folder_is_away_what_was_waited_for_holds(there):
+    there.tell_waits(["The sink is away"])
+    assert there.waits() == ["The sink is away"]
     back = away(there)
-    there.tell_waits({"sink": "The sink is away"})
-    assert there.waits() == []
+    there.tell_waits([])
+    assert there.waits() == ["The sink is away"]
     back()
+    there.tell_waits([])
     assert there.waits() == []
+
+
+def test_the_end_waits_for_the_answers_of_all_shards_and_for_the_skills_in_every_sink(there):
+    marker = Marker(DRAIN, "d")
+    there.request(marker)
+    open_ones = list(range(6))  # two sinks, each of two shards and of the skills
+
+    def finish_one(status, waits):
+        there.finish(marker, open_ones.pop(0))
+
+    plan = SimpleNamespace(control=there, shards=2, sinks=(1, 2), rejects=None)
+    supervise._drained(SimpleNamespace(state=lambda: "RUNNING"), plan, finish_one)
+    assert open_ones == []
 
 
 def test_what_is_done_is_told_when_the_folder_is_back(there, when_told):

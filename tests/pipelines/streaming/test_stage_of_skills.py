@@ -58,6 +58,31 @@ def test_a_request_to_end_survives_a_crash_wherever_it_is(tmp_path):
     assert keeping.ticks_until_drained() == [0, 1]
 
 
+def test_the_end_tells_each_shard_how_much_was_sent_to_its_board_also_after_a_crash(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(change(0, *TRIANGLE))
+    keeping(*(pack_marker(Marker(DRAIN, "d", sender=shard, sent=n)) for shard, n in ((0, 4), (1, 7))))
+    again = Keeping(tmp_path)
+    again.state = keeping.state
+    markers = again.markers_of_the_end()
+    version = again.control.status()["model_version"]
+    assert [(shard, marker.sent, marker.version) for shard, marker in markers] == [(0, 4, version), (1, 7, version)]
+
+
+def test_a_model_that_went_out_is_known_after_a_crash_also_while_more_is_to_be_solved(tmp_path):
+    keeping = Keeping(tmp_path)
+    keeping(change(0, *TRIANGLE))
+    while not any(tag == "models" for tag, _ in keeping.tick()):
+        time.sleep(0.01)
+    before = keeping.state_of().keeper
+    assert not before.is_settled
+    again = Keeping(tmp_path)
+    again.state = keeping.state
+    after = again.state_of().keeper
+    assert (after.version, after.revision) == (before.version, before.revision)
+    assert min(after.version, after.revision) > 0
+
+
 def test_a_ledger_that_is_made_anew_goes_on_with_the_next_version(tmp_path):
     keeping = Keeping(tmp_path)
     keeping(change(0, *TRIANGLE))

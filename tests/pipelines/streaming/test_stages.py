@@ -13,6 +13,7 @@ from pipelines.streaming.envelopes import (
     CLOCK,
     CLOSING,
     DRAIN,
+    REPORT,
     SNAPSHOT,
     Marker,
     pack_clock,
@@ -174,6 +175,27 @@ def test_a_tracker_that_is_made_anew_still_knows_its_clock_and_what_is_closed():
     again.state = tracking.state
     assert "rejects" in [tag for tag, _ in again(labels(("t", "bob", "yes", 2 * TTL)))]
     assert "rejects" in [tag for tag, _ in again(labels(("v", "bob", "yes", 2 * TTL - TTL - 1)))]
+
+
+def test_what_a_clock_has_closed_stays_closed_after_a_crash():
+    tracking = Tracking()
+    tracking(labels(("t", "ann", "yes", 0)))
+    tracking(labels(("u", "ann", "yes", 10 * TTL)))
+    tracking(pack_clock(1, CAUGHT_UP), reader=1)
+    again = Tracking(sent=tracking.sent)
+    again.state = tracking.state
+    closings = [unseal(sealed)[2] for tag, (_, sealed) in again(pack_clock(1, CAUGHT_UP), reader=1) if tag == "labels"]
+    assert closings == [CLOCK], "nothing is closed a second time"
+    assert "rejects" in [tag for tag, _ in again(labels(("t", "bob", "yes", 0)))]
+
+
+def test_late_labels_are_counted_where_the_status_is_told():
+    tracking = Tracking(n_readers=1)
+    tracking(labels(("t", "ann", "yes", 0)))
+    tracking(labels(("u", "ann", "yes", 10 * TTL)))
+    told = [data for tag, data in tracking(labels(("t", "bob", "yes", 0))) if tag == "changes"]
+    (report,) = [json.loads(data[1:]) for data in told if data[:1] == REPORT]
+    assert report["counts"] == {"events_rejected": 1, "events_rejected.late-label": 1}
 
 
 def test_a_request_goes_on_when_every_reader_has_passed_it_on():
