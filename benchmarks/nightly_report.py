@@ -195,6 +195,8 @@ Nothing is loaded into a warehouse.
 
 Bytes read: of the batch, its files. Of a night, its file and what it looked at of the ledger (`ledger_bytes_read` of
 its manifest): the counts of worker pairs, an index of the parts that its tasks fall into, and what is known of them.
+A disk gives whole pages, and reads ahead: tasks lie anywhere in a ledger, so that a night whose ledger is not in the
+page cache may have all of it read, a hundred bytes for each ten that it looks at.
 
 ## Bars
 
