@@ -1,5 +1,8 @@
 """The whole stream from Pub/Sub, by the real client and a stand-in of the service, ends with the batch's numbers."""
 
+import threading
+from contextlib import contextmanager
+
 import pytest
 from pubsub_stand_in import PubSubStandIn
 from stream_runs import StreamRun, assert_equal_answers, batch_of, make_events
@@ -9,10 +12,28 @@ from pipelines.sinks.interval_files import read_intervals
 N_EVENTS = 5_000
 
 
+@contextmanager
+def time_goes_by(service):
+    """Messages whose answer came too late for the client are given again when their lease has ended."""
+    done = threading.Event()
+
+    def go_by():
+        while not done.wait(1):
+            service.advance(1)
+
+    clock = threading.Thread(target=go_by)
+    clock.start()
+    try:
+        yield
+    finally:
+        done.set()
+        clock.join()
+
+
 def test_messages_of_a_subscription_are_answered_and_broken_ones_rejected(prism, monkeypatch, tmp_path):
     events = make_events(N_EVENTS, n_workers=30)
     _, skills, scores = batch_of(events)
-    with PubSubStandIn("labels") as service:
+    with PubSubStandIn("labels") as service, time_goes_by(service):
         monkeypatch.setenv("PUBSUB_EMULATOR_HOST", service.host)
         service.publish("labels", b"{", *(value.encode() for _, value in events.messages()))
         words = ["--source", "pubsub://lab/labels", "--sink", tmp_path / "answers", "--file-every", "1s"]
