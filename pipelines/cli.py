@@ -122,7 +122,7 @@ def _guarded(argv: list[str]) -> int:
 
 
 def _stopped(signals: list[int], argv: list[str]) -> int:
-    road = "" if {"snapshot", "stop"}.intersection(argv) else "".join(argv[:1])
+    road = "" if argv[:1] == ["stream"] and {"snapshot", "stop"}.intersection(argv) else "".join(argv[:1])
     after = _AFTER.get(road, "there is no new result")
     if argv[:1] == ["ledger"] and not _CHANGES_LEDGER.isdisjoint(argv):
         after = _LEDGER_AFTER

@@ -132,9 +132,10 @@ class Control:
         with spared(f"The waits in {self.folder} cannot be read"):
             self._look()
             for file in FileSystems.match([self.path(_WAITING, "*.json")])[0].metadata_list:
-                known = read_json(file.path) or {"at_s": 0.0}
-                if time.time() - known["at_s"] < _HOLDS_S:
-                    found.update(known["waits"])
+                with suppress(ValueError, KeyError, TypeError):  # somebody else's file ends no stream
+                    known = read_json(file.path) or {"at_s": 0.0}
+                    if time.time() - known["at_s"] < _HOLDS_S:
+                        found.update(known["waits"])
             _WAITS[self.folder] = sorted(found)
         return _WAITS.get(self.folder, [])
 

@@ -114,6 +114,14 @@ def test_waits_are_those_that_somebody_told_of_lately_each_once(there, monkeypat
     assert there.waits() == []
 
 
+@pytest.mark.parametrize("odd", ["{", "[]", '{"at_s": "now"}', '{"at_s": 9e9}'])
+def test_a_file_among_the_waits_that_nobody_of_ours_wrote_is_passed_over(there, odd):
+    there.tell_waits(["The sink is away"])
+    with open(there.path("waiting", "odd.json"), "w", encoding="utf-8") as file:
+        file.write(odd)
+    assert there.waits() == ["The sink is away"]
+
+
 def test_a_new_stream_waits_for_nothing_that_an_earlier_one_did(there):
     there.tell_waits(["The sink is away"])
     there.clear()
